@@ -163,7 +163,7 @@ def test_a_file_that_no_import_finds_is_refused(cli: Cli, tmp_path: Path) -> Non
 
 
 def test_a_configuration_with_built_in_tools_is_converted(cli: Cli, tmp_path: Path) -> None:
-    """ADK's own tools are imported from ADK; one made with arguments is refused, with the reason."""
+    """ADK's own tools are imported from ADK; one made with arguments is made again."""
     folder = tmp_path / "searching"
     folder.mkdir()
     config = "name: boss\nmodel: gemini-2.5-flash\ninstruction: Search.\ntools:\n"
@@ -173,6 +173,73 @@ def test_a_configuration_with_built_in_tools_is_converted(cli: Cli, tmp_path: Pa
     assert "from google.adk.tools import google_search, url_context" in done.out
     store = "    args:\n      data_store_id: projects/p/locations/l/collections/c/dataStores/d\n"
     (folder / "root_agent.yaml").write_text(f"{config}  - name: VertexAiSearchTool\n{store}")
-    done = cli("convert", "searching")
-    assert (done.code, done.out) == (1, "")
-    assert "cannot refer to tools[0] of 'boss'" in done.err
+    done = cli("convert", "searching", "--verify")
+    assert (done.code, "verified" in done.err) == (0, True), done.err
+    assert 'ToolArgsConfig(data_store_id="projects/p/locations/l/collections/c/dataStores/d")' in done.out
+
+
+MAKERS = """
+import threading
+from google.adk.tools.base_tool import BaseTool
+from google.adk.tools.function_tool import FunctionTool
+
+
+def made(args):
+    unit = args.model_dump()["unit"]
+
+    def weather(city: str) -> str:
+        \"\"\"The weather.\"\"\"
+        return f"{city}: 20 {unit}"
+
+    return weather
+
+
+def tool(args):
+    return FunctionTool(made(args))
+
+
+class Echo(BaseTool):
+    def __init__(self, prefix: str = "") -> None:
+        super().__init__(name="echo", description=f"Begins with {prefix}")
+        self.prefix = prefix
+
+    @classmethod
+    def from_config(cls, config, config_abs_path):
+        return cls(**config.model_dump())
+
+
+class Locked(Echo):
+    def __init__(self, prefix: str = "") -> None:
+        super().__init__(prefix)
+        self.lock = threading.Lock()
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "call", "reason"),
+    [
+        ("made", "unit: F", 'made(ToolArgsConfig(unit="F"))', ""),
+        ("tool", "unit: F", 'tool(ToolArgsConfig(unit="F")).func', ""),
+        ("Echo", "prefix: '> '", 'Echo.from_config(ToolArgsConfig(prefix="> "), "yamled/kid.yaml")', ""),
+        ("Locked", "prefix: x", 'Locked.from_config(ToolArgsConfig(prefix="x"), ', "tools[0] of 'kid', <"),
+    ],
+    ids=["a function", "a tool of a function", "a class", "what cannot be compared"],
+)
+def test_a_tool_that_a_configuration_makes_with_arguments(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, args: str, call: str, reason: str
+) -> None:
+    """It is written as the call that makes it, also in a file that another names; it is verified or named."""
+    monkeypatch.delitem(sys.modules, "makers", raising=False)
+    (tmp_path / "makers.py").write_text(MAKERS)
+    (tmp_path / "yamled").mkdir()
+    (tmp_path / "yamled" / "root_agent.yaml").write_text(
+        "name: boss\nmodel: gemini-2.5-flash\ninstruction: Ask.\nsub_agents:\n  - config_path: kid.yaml\n"
+    )
+    (tmp_path / "yamled" / "kid.yaml").write_text(
+        "name: kid\nmodel: gemini-2.5-flash\ninstruction: Help.\n"
+        f"tools:\n  - name: makers.{name}\n    args: {{{args}}}\n"
+    )
+    done = cli("convert", "yamled", "--verify")
+    assert call in done.out, done.err
+    assert (done.code, "verified" in done.err) == ((1, False) if reason else (0, True)), done.err
+    assert reason in done.err

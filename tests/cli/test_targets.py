@@ -137,6 +137,17 @@ def test_an_agent_folder(cli: Cli, tmp_path: Path, home: str) -> None:
     assert 'me("me' in cli("viz", "bots/folder_bot").out
 
 
+@pytest.mark.parametrize("target", ["bots/my-bot", "bots/2nd bot"])
+def test_an_agent_folder_whose_name_is_no_identifier(cli: Cli, tmp_path: Path, target: str) -> None:
+    """A folder that older releases of ADK load is read, with the files that it imports from beside it."""
+    write(tmp_path / target / "__init__.py", "from . import agent\n")
+    write(tmp_path / target / "texts.py", "TEXT = 'Use {missing}.'\n")
+    agent = "LlmAgent(name='me', model='gemini-2.5-flash', instruction=TEXT)"
+    imports = "from google.adk.agents import LlmAgent\nfrom .texts import TEXT\n"
+    write(tmp_path / target / "agent.py", f"{imports}root_agent = {agent}\n")
+    assert "✗ me reads {missing} in instruction: ERROR" in cli("check", target).out
+
+
 def test_an_agent_folder_prefers_its_app(cli: Cli, tmp_path: Path) -> None:
     """Of `app` and `root_agent` in a folder, `app` is taken, since only it brings its plugins."""
     text = NATIVE.format(agent="bare") + (
@@ -167,6 +178,8 @@ def test_an_agent_folder_of_yaml(cli: Cli, tmp_path: Path) -> None:
     text = "name: me\nmodel: gemini-2.5-flash\ninstruction: Answer.\n"
     write(tmp_path / "yaml_bot" / "root_agent.yaml", text)
     assert 'me("me' in cli("viz", "yaml_bot").out
+    write(tmp_path / "yaml-bot.v2" / "root_agent.yaml", text)
+    assert 'me("me' in cli("viz", "yaml-bot.v2").out
 
 
 @pytest.mark.parametrize(
@@ -206,7 +219,7 @@ def test_an_agent_folder_of_yaml(cli: Cli, tmp_path: Path) -> None:
             "division by zero",
         ),
         ("bare_folder", "{here}/bare_folder holds no expression, ADK agent or App."),
-        ("bad-name", "ADK cannot load the agent folder 'bad-name': its name must be a Python identifier."),
+        ("bad.name", "Python cannot import the agent folder 'bad.name': rename it to have no dot in it."),
     ],
 )
 def test_a_bad_target_gives_one_line(cli: Cli, tmp_path: Path, target: str, line: str) -> None:
@@ -217,7 +230,7 @@ def test_a_bad_target_gives_one_line(cli: Cli, tmp_path: Path, target: str, line
     write(tmp_path / "raises.py", "def f():\n    pass\n1 / 0\n")
     write(tmp_path / "misnamed.py", "from adk_fluent import Agent\npipeline = Agent('my agent')\n")
     write(tmp_path / "plain_folder" / "notes.txt", "")
-    write(tmp_path / "bad-name" / "agent.py", "")
+    write(tmp_path / "bad.name" / "agent.py", "")
     write(tmp_path / ".hidden", "")
     write(
         tmp_path / "couple.py",

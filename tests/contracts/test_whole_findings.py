@@ -62,7 +62,7 @@ DECLARE = 'Declare it: @declares(reads=["..."], writes=["..."]) from adk_fluent.
     [
         (Pipeline(mystery), "mystery in mystery reads or writes", ""),
         (Agent("a").proceed_if(looks), "looks in route reads", ""),
-        (Agent("a") >> Pipeline(Nameless()), "a function in transform reads or writes", ""),
+        (Agent("a") >> Pipeline(Nameless()), "Nameless in transform reads or writes", ""),
         (Agent("a") >> Pipeline(Named()), "clerk in transform reads or writes", ""),
         (
             Pipeline(mystery) >> Agent("b").instruct("{y} {x} {user:z} {x?}"),

@@ -24,6 +24,16 @@ from tests.limits import LIMIT
 from tests.samples import Invoice, Ticket, add, is_done, log_call, look
 
 a, b = Agent("a"), Agent("b")
+
+
+class Weather:
+    """A tool once there is an object of it."""
+
+    def __call__(self, city: str) -> str:
+        """Tell the weather of a city."""
+        return f"sunny in {city}"
+
+
 untyped: Any = a
 untyped_agent: Any = Agent
 """An agent, and its class, as a caller without a type checker sees them."""
@@ -188,6 +198,15 @@ class Model(BaseModel):
         (lambda: untyped.tool(5), "A tool is a function, a T tool or an ADK tool, not int 5."),
         (lambda: untyped.tool(None), "A tool is a function, a T tool or an ADK tool, not NoneType None."),
         (lambda: untyped.tool("add"), "A tool is a function, a T tool or an ADK tool, not str 'add'."),
+        (
+            lambda: untyped.tool(Weather),
+            "A tool is a function, a T tool or an ADK tool, not the class Weather. "
+            "Give an object of it: Weather().",
+        ),
+        (
+            lambda: T.fn(cast(Any, Weather)),
+            "T.fn() takes a function, not the class Weather. Give an object of it: Weather().",
+        ),
         (lambda: untyped.tool(int), "A tool is a function, a T tool or an ADK tool, not the class int."),
         (lambda: untyped.tools(add, ["x"]), "A tool is a function, a T tool or an ADK tool, not list ['x']."),
         (

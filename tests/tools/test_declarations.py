@@ -66,7 +66,7 @@ async def test_a_function_is_declared_as_adk_declares_it(name: str) -> None:
     """Given as it is, as `FunctionTool`, or by `T.fn`: name, description, parameters and result are ADK's."""
     function = SHAPES[name]
     [native] = await _told(LlmAgent(name="a", model=MODEL, tools=[function]))
-    ways = [function, FunctionTool(function), *([] if isinstance(function, type) else [T.fn(function)])]
+    ways = [function, FunctionTool(function), T.fn(function)]
     ours = await _told(Agent("a", MODEL).tools(*ways).build())
     assert native is None or ours == [native] * len(ways)
 
@@ -121,8 +121,9 @@ async def test_an_undocumented_method_is_declared_as_that_of_its_base() -> None:
     assert await _told(Agent("a", MODEL).tools(_Derived().look).build()) == native
 
 
-async def test_a_class_is_called_like_a_function() -> None:
+@pytest.mark.parametrize("tool", [Order, T.fn(Order)], ids=["as it is", "T.fn"])
+async def test_a_class_is_called_like_a_function(tool: Any) -> None:
     """A class that is a tool is called with the arguments that its declaration has."""
     backend = mock_backend({"a": [call_tool("Order", count=3), "done"]})
-    await Agent("a").tools(Order).run("hi", backend=backend)
+    await Agent("a").tools(tool).run("hi", backend=backend)
     assert "'count': 3" in str(backend.calls["a"][1].contents)

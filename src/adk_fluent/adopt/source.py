@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from types import FunctionType
+from typing import Any, Final, cast
 
 from adk_fluent.adopt.writer import Writer
 from adk_fluent.adopt.writing import assignment, imports
 from adk_fluent.expr.base import Expr
 from adk_fluent.ir.base import Node, rewrite, root_of
-from adk_fluent.ir.native import is_native
+from adk_fluent.ir.frozen import Frozen
+from adk_fluent.ir.native import is_native, object_path
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,13 +101,64 @@ def bare(x: Expr[Any] | Node) -> Node:
         notes = node.annotations
         node = node if notes.adopted is None else node.replace(annotations=notes.replace(adopted=None))
         tools: tuple[Any, ...] = node.given.get("tools", ())
-        held = [(tool, inside(tool)) for tool in tools]
-        if not any(found is not None for _, found in held):
-            return node
-        return node.replace(
-            tools=tuple(
-                tool if found is None else found.replace(body=bare(found.body)) for tool, found in held
-            )
-        )
+        held = tuple(_bare_tool(tool, inside(tool)) for tool in tools)
+        same = all(one is tool for one, tool in zip(held, tools, strict=True))
+        return node if same else node.replace(tools=held)
 
     return rewrite(root_of(x), change)
+
+
+def _bare_tool(tool: object, held: Any) -> object:
+    if held is not None:
+        return held.replace(body=bare(held.body))
+    if isinstance(tool, Frozen) or object_path(tool) is not None:
+        return tool
+    return MadeAlike(tool)
+
+
+class MadeAlike:
+    """A tool that no module holds, such as one that a call makes: equal to what was made alike.
+
+    Two functions are alike if they are of one place in the source and hold the same; two objects if they are
+    of one class and hold the same.
+    """
+
+    __slots__ = ("tool",)
+
+    def __init__(self, tool: object) -> None:
+        self.tool = tool
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, MadeAlike) and _alike(self.tool, other.tool)
+
+    def __hash__(self) -> int:
+        return hash(type(self.tool))
+
+    def __repr__(self) -> str:
+        return f"{self.tool!r:.60}"
+
+
+def _alike(one: Any, other: Any, depth: int = 0) -> bool:
+    """Whether two values hold the same, as far as that can be seen."""
+    if one is other:
+        return True
+    if type(one) is not type(other) or depth > _DEPTH:
+        return False
+    if isinstance(one, FunctionType):
+        cells = [[cell.cell_contents for cell in each.__closure__ or ()] for each in (one, other)]
+        own = [(each.__defaults__, each.__kwdefaults__, vars(each)) for each in (one, other)]
+        return one.__code__ is other.__code__ and _alike([*cells[0], own[0]], [*cells[1], own[1]], depth + 1)
+    if isinstance(one, list | tuple):
+        pairs = zip(cast("list[Any]", one), cast("list[Any]", other), strict=False)
+        return len(cast("list[Any]", one)) == len(other) and all(_alike(*pair, depth + 1) for pair in pairs)
+    if isinstance(one, dict):
+        held = cast("dict[Any, Any]", one)
+        return held.keys() == other.keys() and all(
+            _alike(value, other[key], depth + 1) for key, value in held.items()
+        )
+    if type(one).__eq__ is not object.__eq__:
+        return bool(one == other)
+    return hasattr(one, "__dict__") and _alike(vars(one), vars(other), depth + 1)
+
+
+_DEPTH: Final = 12

@@ -27,7 +27,7 @@ from adk_fluent.ir.annotations import AuthConfig
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.fields import StateFieldRef
 from adk_fluent.ir.functions import import_path
-from adk_fluent.ir.native import object_path
+from adk_fluent.ir.native import configured, object_path
 from adk_fluent.tools.sources import Credential
 
 _HOMES: Final = (
@@ -106,7 +106,13 @@ def written(value: Any, writing: Writing) -> str:
     Raises:
         Unwritable: it is nothing that can be written down, and has no name that could be imported.
     """
-    for kind, write in (*_WRITERS, (object, _type), (object, _imported), (object, _record)):
+    for kind, write in (
+        *_WRITERS,
+        (object, _type),
+        (object, _imported),
+        (object, _of_configuration),
+        (object, _record),
+    ):
         with suppress(Unwritable):  # of what holds something unwritable, there may still be a name
             if isinstance(value, kind) and (found := write(value, writing)) is not None:
                 return found
@@ -117,6 +123,27 @@ def _imported(value: Any, writing: Writing) -> str | None:
     path = import_path(value) if callable(value) else None
     path = path or _of_adk(value) or object_path(value)
     return None if path is None or "<" in path else writing.names.ref(path)
+
+
+def _of_configuration(value: Any, writing: Writing) -> str | None:
+    """A tool that a `root_agent.yaml` makes with arguments, made as ADK makes it."""
+    if (made := configured(value)) is None:
+        return None
+    holder = writing.names.ref("google.adk.tools.tool_configs:ToolArgsConfig")
+    args = f"{holder}({_arguments(made.args, writing)})"
+    maker = writing.names.ref(made.path)
+    if not made.is_class:
+        return f"{maker}({args if made.args else ''}){made.part}"
+    file = Path(made.file)
+    shown = file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file
+    return f"{maker}.from_config({args}, {text(shown.as_posix())}){made.part}"
+
+
+def _arguments(args: Mapping[str, Any], writing: Writing) -> str:
+    held = [(name, writing.value(value)) for name, value in args.items()]
+    if all(name.isidentifier() and not iskeyword(name) for name in args):
+        return ", ".join(named(held))
+    return f"**{{{', '.join(f'{text(name)}: {shown}' for name, shown in held)}}}"
 
 
 def _plain(value: Any, writing: Writing) -> str | None:

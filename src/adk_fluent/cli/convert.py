@@ -115,8 +115,8 @@ def _differences(native: Any, pipeline: Expr[Any]) -> list[str]:
     from adk_fluent.adopt.adopting import adopt
 
     adopted = adopt(native)
-    if bare(adopted) != bare(pipeline):
-        return ["the tree is another"]
+    if (one := bare(adopted)) != (other := bare(pipeline)):
+        return [f"the tree is another{_other_tool(one, other)}"]
     needed = (read for read in analyse(adopted).reads if read.level == "required")
     state = {read.key: f"the {read.key}" for read in needed}
     left: dict[str, str] = {}  # what is not compared → the first case of it
@@ -131,6 +131,16 @@ def _differences(native: Any, pipeline: Expr[Any]) -> list[str]:
     for name in uncalled(adopted.node):
         _say(f"not called: {name}: it asks a person, or may reach out of this process")
     return []
+
+
+def _other_tool(one: Node, other: Node) -> str:
+    """The tool in which two trees differ, if it is one: its parts may be others each time it is made."""
+    for mine, theirs in zip(walk(one), walk(other), strict=False):
+        pairs = zip(mine.given.get("tools", ()), theirs.given.get("tools", ()), strict=False)
+        for index, (tool, again) in enumerate(pairs):
+            if tool != again:
+                return f": tools[{index}] of {mine.name!r}, {tool!r:.60}, cannot be shown to be made alike"
+    return ""
 
 
 def _first_difference(

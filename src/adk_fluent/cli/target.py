@@ -148,11 +148,11 @@ def _from_folder(folder: Path, attribute: str | None) -> Target:
                 else f"Make one with: adk-fluent new {name}"
             )
         )
-    if not name.isidentifier():
-        raise UsageError(f"ADK cannot load the agent folder {name!r}: its name must be a Python identifier.")
     _load_environment(folder)
     if files == ["root_agent.yaml"]:
         return _from_yaml(folder / "root_agent.yaml")
+    if "." in name or not name:
+        raise UsageError(f"Python cannot import the agent folder {name!r}: rename it to have no dot in it.")
     _search_first(folder.parent)
     modules = [_import(name, str(folder))]
     if not _has(modules[0], attribute) and (folder / "agent.py").is_file():

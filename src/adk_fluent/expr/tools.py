@@ -22,7 +22,7 @@ from adk_fluent.ir.urls import is_url
 from adk_fluent.middleware.retrying import Retry, Retryable
 from adk_fluent.state.delta import detached
 from adk_fluent.tools import sources, wrappers
-from adk_fluent.tools.spec import Tool, checked, each, together
+from adk_fluent.tools.spec import Tool, checked, each, makes_values, object_of, together
 
 if TYPE_CHECKING:
     from google.adk.agents.base_agent import BaseAgent
@@ -71,6 +71,9 @@ class T(metaclass=Namespace):
     ) -> Tool:
         """A function: its name, docstring and parameters are what the model is told.
 
+        An object that can be called is a function too, and a class whose objects are values, such as a model
+        or a dataclass: the model fills it in, and the object is the result.
+
         Within a run, functions that are not async are called one after another, in the order of the calls.
 
         Args:
@@ -84,7 +87,7 @@ class T(metaclass=Namespace):
                 write it: another call may change the key meanwhile. Async functions always run so.
 
         Raises:
-            ArgumentError: it is no function; `in_thread` or `parallel` is neither `True` nor `False`; or it
+            ArgumentError: it is none of these; `in_thread` or `parallel` is neither `True` nor `False`; or it
                 is to run in parallel in the event loop.
 
         >>> from adk_fluent import Agent, T
@@ -93,9 +96,12 @@ class T(metaclass=Namespace):
         >>> Agent("a").tools(T.fn(note, writes=["note"])).node.key_writes
         ('note',)
         """
-        if not callable(function) or isinstance(function, type | Expr | Tool):
+        is_value = not isinstance(function, type) or makes_values(function)
+        if not callable(function) or isinstance(function, Expr | Tool) or not is_value:
             other = cast(object, function)
-            raise ArgumentError(f"T.fn() takes a function, not {describe(other)}.{_elsewhere(other)}")
+            raise ArgumentError(
+                f"T.fn() takes a function, not {describe(other)}.{object_of(other) or _elsewhere(other)}"
+            )
         reading, writing = keys_of(reads, "T.fn()", "reads"), keys_of(writes, "T.fn()", "writes")
         given = Access(reading, writing) if reading or writing else None
         for name, value in {"in_thread": in_thread, "parallel": parallel}.items():

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any, Final, cast
+from weakref import WeakKeyDictionary
 
 from adk_fluent.ir.frozen import Frozen, frozen
 
@@ -79,6 +82,44 @@ def object_path(value: object) -> str | None:
     return min(
         found, key=lambda path: (path.startswith(("__main__", "google.")), len(path), path), default=None
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Configured:
+    """How a `root_agent.yaml` makes a tool: by a class or function of Python's, with arguments.
+
+    Attributes:
+        path: `module:name` of the class or function.
+        is_class: whether it is a class of ADK's tools, which ADK makes by `from_config`.
+        args: the arguments.
+        file: the YAML file.
+        part: what of the tool is meant: nothing for the tool itself, `.func` for its function.
+    """
+
+    path: str
+    is_class: bool
+    args: Mapping[str, Any]
+    file: str
+    part: str = ""
+
+
+_configured: Final[WeakKeyDictionary[Any, Configured]] = WeakKeyDictionary()
+
+
+def note_configured(tool: object, made: Configured) -> None:
+    """Keep how a configuration makes a tool, and the function of that tool."""
+    for value, part in ((tool, ""), (getattr(tool, "func", None), ".func")):
+        if value is not None and object_path(value) is None:
+            with suppress(TypeError):  # it cannot be a key; then it is known like any other tool
+                _configured[value] = replace(made, part=part)
+
+
+def configured(value: object) -> Configured | None:
+    """How a configuration makes a tool, or the tool of a function; `None` if none does."""
+    try:
+        return _configured.get(value)
+    except TypeError:
+        return None
 
 
 def object_at(path: str) -> object | None:

@@ -95,20 +95,31 @@ def tool_access(tool: object) -> Access:
     declared = getattr(function, "__adk_fluent_declares__", None) or getattr(tool, "access", None)
     if isinstance(declared, Access):
         return declared
-    if hasattr(function, "__code__"):
+    if hasattr(function, "__code__") or _is_called(function):
         if not takes_context(function) or _is_of_adk(function):
             return NO_ACCESS
-        return shown_access(function)
+        return UNKNOWN_ACCESS if isinstance(function, type) else shown_access(function)
     if not _is_of_adk(tool):
         return UNKNOWN_ACCESS
     inner = getattr(tool, "agent", None)
     return NO_ACCESS if inner is None else UNKNOWN_ACCESS
 
 
+def _is_called(function: object) -> bool:
+    """Whether a tool is a class or an object that ADK calls like a function, and says what it takes."""
+    if not callable(function) or hasattr(function, "run_async") or hasattr(function, "get_tools"):
+        return False
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    return not any(one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD) for one in parameters)
+
+
 def tool_reads(tool: object, touched: Access) -> KeyReads:
     """The keys that a tool reads; what only its source shows matters less, since a model need not call it."""
     functions = [getattr(part, "func", part) for part in innermost(tool)] if touched.reads else []
-    shown = [fn for fn in functions if hasattr(fn, "__code__") and said(fn) is None]
+    shown = [fn for fn in functions if (hasattr(fn, "__code__") or _is_called(fn)) and said(fn) is None]
     places = {read.key: read for read in declared(shown, "tool", "lenient")}
     return (places.get(key) or KeyRead(key, "tool") for key in sorted(touched.reads))
 

@@ -146,18 +146,38 @@ def checked(tool: object) -> object:
             ".delegate(...) to hand the conversation over to it."
         )
     named = hasattr(tool, "name") or hasattr(tool, "get_tools")
-    if not (_makes_values(cast(type[object], tool)) if isinstance(tool, type) else callable(tool) or named):
+    if not (makes_values(cast(type[object], tool)) if isinstance(tool, type) else callable(tool) or named):
         kind = (
             f"the class {tool.__name__}" if isinstance(tool, type) else f"{type(tool).__name__} {tool!r:.40}"
         )
-        raise ArgumentError(f"A tool is a function, a T tool or an ADK tool, not {kind}.{unpacked(tool)}")
+        instead = object_of(tool) or unpacked(tool)
+        raise ArgumentError(f"A tool is a function, a T tool or an ADK tool, not {kind}.{instead}")
     return tool
 
 
-def _makes_values(cls: type[object]) -> bool:
+def makes_values(cls: type[object]) -> bool:
     """Whether a class is called like a function; of a class of tools, an agent takes the objects."""
     is_tool = issubclass(cls, Tool) or hasattr(cls, "run_async") or hasattr(cls, "get_tools")
-    return cls.__module__ != "builtins" and not is_tool
+    return cls.__module__ != "builtins" and not is_tool and not _has_calls(cls)
+
+
+def _has_calls(cls: type[object]) -> bool:
+    """Whether the objects of a class can be called."""
+    return any("__call__" in vars(base) for base in cls.__mro__)
+
+
+def object_of(value: object) -> str:
+    """What to write instead of a class whose objects are called; empty for anything else.
+
+    >>> class Weather:
+    ...     def __call__(self, city: str) -> str:
+    ...         return "sunny"
+    >>> object_of(Weather), object_of(int)
+    (' Give an object of it: Weather().', '')
+    """
+    if isinstance(value, type) and _has_calls(value):
+        return f" Give an object of it: {value.__name__}()."
+    return ""
 
 
 def unpacked(tool: object) -> str:

@@ -21,6 +21,7 @@ from adk_fluent import (
     RemoteAgent,
     Route,
     S,
+    T,
     gate,
     map_over,
     race,
@@ -52,6 +53,10 @@ from tests.contracts.corpus.cases import (
     load_tickets,
 )
 from tests.contracts.corpus.pauses import always
+
+
+class Counted(BaseModel):
+    query: int
 
 
 class Sizes(StateSchema):
@@ -108,6 +113,23 @@ class Nameless:
 
     def __call__(self, state: object) -> bool:
         return True
+
+
+class Scale:
+    """An object that weighs what is in state."""
+
+    def __call__(self, unit: str, tool_context: Any) -> str:
+        """Weigh it."""
+        tool_context.state["seen"] = unit
+        return f"{tool_context.state['parcel']} {unit}"
+
+
+class Passing:
+    """An object that does with the state what its source does not show."""
+
+    def __call__(self, tool_context: Any) -> str:
+        """Pass it on."""
+        return str(dict(tool_context.state))
 
 
 NAMELESS = Nameless()
@@ -254,6 +276,20 @@ _add("warn", "modality-mismatch", "beside one that says nothing", (helper | _pic
 _add("warn", "modality-loss", "one kind of two that it takes", _picture >> Agent("t").accepts(Modality.AUDIO, Modality.IMAGE).context(C.window(2)), "t")
 _add("warn", "modality-loss", "two kinds", _picture >> reader.context(C.window(2)), "reader")
 
+# --- what an agent accepts ------------------------------------------------------------------------
+
+_takes = Agent("takes").instruct("Work on it.").accepts(Query)
+for severity, what, expression, key in (
+    ("warn", "an answer without the field", Agent("a").returns(Answer) >> _takes, None),
+    ("warn", "a field of another type", Agent("a").returns(Counted) >> _takes, None),
+    ("warn", "a list of them", Agent("a").returns(list[Query]) >> _takes, None),
+    ("warn", "two branches without it", classifier >> Route("intent").eq("a", Agent("a").returns(Answer)).otherwise(Agent("c").returns(Intent)) >> _takes, None),
+    ("warn", "another model in state", Agent("a").returns(Answer).writes("o") >> _takes.reads("o"), "o"),
+    ("info", "text", helper >> _takes, None),
+    ("info", "text in a loop", Loop(helper, _takes, max_iterations=2), None),
+):
+    _add(severity, "type-mismatch", f"accepts: {what}", expression, "takes", key)
+
 # --- tools, maps, writes in vain ------------------------------------------------------------------
 
 _add("error", "duplicate-tool", "a tool of ADK and its function", Agent("a").tools(FunctionTool(get_weather), get_weather), "a")
@@ -298,6 +334,17 @@ CORRECT: list[Correct] = [
         ("a remote agent that writes", RemoteAgent("far", endpoint=ENDPOINT).writes("x") >> blind.instruct("{x}")),
         ("two sets of tools", Agent("a").tools(Toolset(), Toolset()), "unknown-access"),
         ("two tools of ADK", Agent("a").tools(FunctionTool(get_weather), FunctionTool(get_news))),
+        ("a tool that is an object, and one that is a class", S.set(parcel=1) >> Agent("a").tools(Scale(), T.fn(Query))),
+        ("a tool that is an object whose source shows nothing", Agent("a").tool(Passing()), "unknown-access"),
+        ("accepts what is given", Agent("a").returns(Query) >> _takes),
+        ("accepts what may be given", Agent("a").returns(Query | None) >> _takes),
+        ("accepts what one of two gives", (Agent("a").returns(Query) | helper) >> _takes),
+        ("accepts what it reads instead", Agent("a").returns(Query).writes("o") >> helper >> _takes.reads("o", keep_history=True), "channel-duplication"),
+        ("accepts what it reads field by field", S.capture("query") >> helper >> _takes.instruct("{query}")),
+        ("accepts as a sub-agent", Agent("a").returns(Query) >> Agent("boss").delegate(_takes)),
+        ("accepts an item", Agent("a").returns(list[Query]).writes("os") >> map_over("os", _takes.instruct("{_item}"))),
+        ("accepts what nothing is shown of", writer >> _takes.context(C.user_only()).instruct("{draft}")),
+        ("accepts what a remote agent gives", RemoteAgent("far", endpoint=ENDPOINT) >> _takes),
         ("tools of another branch", (caller | Agent("b").tool(get_news).context(C.none())) >> reader),
         ("all values, and a test by a function", S.set(amount=1) >> Agent("a").writes(Desk.intent) >> Route(Desk.intent).when(is_large, helper).eq("refund", other).eq("other", reader)),
         ("pictures to one that takes no sound", Agent("p").produces_modality(Modality.IMAGE) >> Agent("t").accepts(Modality.IMAGE, Modality.AUDIO)),

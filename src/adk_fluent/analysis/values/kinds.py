@@ -8,7 +8,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import is_dataclass
 from enum import Enum, Flag
 from functools import lru_cache
-from typing import Annotated, Any, Final, Literal, NewType, Union, get_args, get_origin
+from typing import Annotated, Any, Final, Literal, NewType, Union, cast, get_args, get_origin
 
 Kind = Literal["text", "int", "float", "bool", "list", "dict", "none"]
 
@@ -133,6 +133,50 @@ def fits(given: object, wanted: object) -> bool:
     if have is None or want is None:
         return True
     return any(one in _TAKES.get(kind, {kind}) for one in _present(have) for kind in _present(want))
+
+
+def shortfall(given: object, wanted: object) -> str | None:
+    """Why no value of a type can be read as another, such as a model; `None` if one can, or nothing is known.
+
+    Unlike `fits`, it compares two models by their fields, as what reads a value does.
+
+    >>> from pydantic import BaseModel
+    >>> Order = type("Order", (BaseModel,), {"__annotations__": {"item": str}})
+    >>> Bill = type("Bill", (BaseModel,), {"__annotations__": {"total": float}})
+    >>> shortfall(Bill, Order), shortfall(Order | None, Order)
+    ('Bill has no "item"', None)
+    """
+    if get_origin(given) in (Union, types.UnionType):
+        found = [shortfall(each, wanted) for each in get_args(given) if each is not types.NoneType]
+        return None if None in found else next(iter(found), None)
+    if not (isinstance(given, type) and isinstance(wanted, type) and _is_model(given) and _is_model(wanted)):
+        if fits(given, wanted):
+            return None
+        stored, needed = (" or ".join(sorted(kinds(kind) or ())) for kind in (given, wanted))
+        return f"it is {stored} in JSON, not {needed}"
+    if not kinds(given) == kinds(wanted) == frozenset({"dict"}) or issubclass(given, wanted):
+        return None
+    return _lacking(cast("Any", given), cast("Any", wanted))
+
+
+def _lacking(given: Any, wanted: Any) -> str | None:
+    """The first field that one model needs and the other has not, or has in another type."""
+    if given.model_config.get("extra") == "allow":
+        return None
+    has = {key: field for name, field in given.model_fields.items() for key in _keys(name, field)}
+    for name, field in wanted.model_fields.items():
+        own = next((has[key] for key in _keys(name, field) if key in has), None)
+        if own is None and field.is_required():
+            return f'{named(given)} has no "{name}"'
+        if own is not None and not fits(own.annotation, field.annotation):
+            return f'"{name}" of {named(given)} is {named(own.annotation)}, not {named(field.annotation)}'
+    return None
+
+
+def _keys(name: str, field: Any) -> set[object]:
+    """The names under which a field of a model may be written."""
+    names: set[object] = {name, field.alias, field.validation_alias, field.serialization_alias}
+    return names - {None}
 
 
 def _present(found: frozenset[Kind]) -> frozenset[Kind]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from adk_fluent.analysis.facts import Facts, analyse
 from adk_fluent.analysis.plan import Step, at_most_three
+from adk_fluent.analysis.shown import sees
 from adk_fluent.analysis.typed import Known, known_type
 from adk_fluent.analysis.values.comparing import always_raises, can_hold
-from adk_fluent.analysis.values.kinds import NUMBERS, fits, kinds, named
+from adk_fluent.analysis.values.kinds import NUMBERS, fits, kinds, named, shortfall
 from adk_fluent.analysis.values.read import Read
 from adk_fluent.contracts.checks.schemas import against_schemas
 from adk_fluent.contracts.findings.types import mismatch, nearest, source
@@ -18,16 +19,22 @@ from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.ir.base import STEP_BY_STEP, UNSET
 from adk_fluent.ir.matching import Match
-from adk_fluent.ir.nodes import RouteNode
+from adk_fluent.ir.nodes import AgentNode, RouteNode
 from adk_fluent.spelling import Spelling
-from adk_fluent.state.answers import answer_type
+from adk_fluent.state.answers import answer_type, asked_schema
 
 
 @check(place=50)
 def check_type_contracts(root: object) -> list[ContractIssue]:
-    """Types fit: of values and their readers, of `.produces` and `.consumes`, of keys and the schema."""
+    """Types fit: of values and their readers, of answers and `.accepts`, of `.produces` and `.consumes`."""
     facts = analyse(root)
-    return [*_readers(facts), *_consumers(facts), *against_schemas(facts), *_delegates(facts)]
+    return [
+        *_readers(facts),
+        *_accepting(facts),
+        *_consumers(facts),
+        *against_schemas(facts),
+        *_delegates(facts),
+    ]
 
 
 # --- values and their readers ---------------------------------------------------------------------
@@ -99,6 +106,78 @@ def _as_number(test: Match, known: Known) -> str:
 
 _LOOKED_AT = {"route": _compared, "list": _over_list, "context": _as_field}
 """The channels whose readers expect a type."""
+
+
+# --- accepts --------------------------------------------------------------------------------------
+
+
+def _accepting(facts: Facts) -> Iterator[ContractIssue]:
+    """Agents that accept a type which nothing before them in the pipeline gives them."""
+    for listener, before in facts.flow.upstream.items():
+        wanted = listener.node.given.get("input_schema") if isinstance(listener.node, AgentNode) else None
+        around = {outer.node.runs for outer in listener.above()}
+        if wanted is None or not around.isdisjoint(("by_model", "per_item")):
+            continue  # a model, or a map, decides what it is given
+        speakers = [one for one in before if one is not listener and sees(facts.flow, one, listener) != "no"]
+        reasons = [_no_input(speaker, wanted) for speaker in speakers]
+        reads = [read for read in facts.flow.reads_of(listener) if read.status != "never"]
+        known = [known_type(read, facts) for read in reads]
+        if None in reasons or _read_instead(reads, known, wanted):
+            continue
+        if reasons:
+            yield _unaccepted(listener, speakers[-1], wanted, reasons[-1] or "")
+        else:
+            yield from _unaccepted_in_state(listener, known, wanted)
+
+
+def _no_input(speaker: Step, wanted: object) -> str | None:
+    """Why an answer is not what the next agent accepts; empty for text, which may happen to be JSON."""
+    node = speaker.node
+    if not isinstance(node, AgentNode) or "produces_type" in node.given:
+        return None
+    schema = asked_schema(node)
+    return "" if schema is None else shortfall(schema, wanted)
+
+
+def _read_instead(reads: Sequence[Read], known: Sequence[Known | None], wanted: Any) -> bool:
+    """Whether an agent may read from state what it accepts: the whole of it, or every field."""
+    fields = getattr(wanted, "model_fields", {})
+    if fields and {read.key.rpartition(":")[2] for read in reads}.issuperset(fields):
+        return True
+    return any(
+        one is None or any(kind is not str and shortfall(kind, wanted) is None for kind in one.types)
+        for one in known
+    )
+
+
+def _unaccepted_in_state(
+    listener: Step, known: Sequence[Known | None], wanted: Any
+) -> Iterator[ContractIssue]:
+    """Of an agent that is shown no answer of before: models that it reads instead, and that lack a field."""
+    for one in known:
+        if one is not None and all(hasattr(kind, "model_fields") for kind in one.types):
+            type_name, key = answer_type(wanted).name, one.read.key
+            yield TypeMismatch(
+                agent=listener.name,
+                key=key,
+                message=f'{listener.name} accepts {type_name}, and {source(one)} in "{key}"',
+                hint=f"{shortfall(one.types[-1], wanted)}. Let its writer give {type_name}, "
+                f"or leave out .accepts({type_name}).",
+            )
+
+
+def _unaccepted(listener: Step, speaker: Step, wanted: Any, reason: str) -> ContractIssue:
+    type_name = answer_type(wanted).name  # of a generic type, too
+    gives = answer_type(asked_schema(speaker.node)).name if reason else "text"
+    return TypeMismatch(
+        severity=Severity.WARN if reason else Severity.INFO,
+        agent=listener.name,
+        message=f"{listener.name} accepts {type_name}, and {speaker.name} before it gives {gives}",
+        hint=f"{reason[:1].upper()}{reason[1:]}. "
+        * bool(reason)
+        + f"Let {speaker.name} answer with it: .returns({type_name}); or "
+        f"leave out .accepts({type_name}), if {listener.name} is not called as a tool as well.",
+    )
 
 
 # --- produces and consumes ------------------------------------------------------------------------

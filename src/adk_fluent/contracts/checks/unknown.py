@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
+from inspect import isroutine
 
 from adk_fluent.analysis.facts import analyse
 from adk_fluent.analysis.plan import Step
@@ -55,4 +57,4 @@ def _shown(functions: list[object]) -> str:
     name = function_name(function, "") or getattr(function, "name", "")
     if isinstance(name, str) and name:
         return name
-    return type(function).__name__ if hasattr(function, "get_tools") else "a function"
+    return "a function" if isroutine(function) or isinstance(function, partial) else type(function).__name__

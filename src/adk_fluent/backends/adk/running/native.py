@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -15,7 +17,7 @@ from adk_fluent.backends.adk.running.convert import knowingly, resumability
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.errors import ArgumentError, CompileError
 from adk_fluent.ir.naming import Named
-from adk_fluent.ir.native import is_native
+from adk_fluent.ir.native import Configured, is_native, note_configured
 
 
 def adopt(value: object, config: ExecutionConfig) -> Compiled:
@@ -49,6 +51,55 @@ def from_yaml(path: Path) -> object:
 
     try:
         with knowingly():
-            return from_config(str(path))
+            agent = from_config(str(path))
     except (ValueError, OSError) as error:
         raise CompileError(f"{path}: ADK refuses it: {error}") from error
+    _note_tools(agent, _loaded(path), path)
+    return agent
+
+
+def _loaded(path: Path) -> Any:
+    """What stands in a configuration that ADK has taken."""
+    import yaml
+
+    try:
+        return yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, yaml.YAMLError):
+        return None
+
+
+def _note_tools(agent: Any, data: Any, path: Path) -> None:
+    """Keep, for whoever writes an agent as source, with which arguments its configuration makes its tools."""
+    for tool, entry in _pairs(agent, data, "tools"):
+        said = cast("dict[str, Any]", entry if isinstance(entry, dict) else {"name": entry})
+        args: object = said.get("args") or {}
+        module, _, name = str(said.get("name")).rpartition(".")
+        home = module or "google.adk.tools"
+        maker = getattr(sys.modules.get(home), name, None)
+        if maker is not None and maker is not tool and isinstance(args, dict):
+            kind = isinstance(maker, type) and hasattr(maker, "from_config")
+            given = cast("dict[str, Any]", args)
+            note_configured(tool, Configured(f"{home}:{name}", kind, given, str(path)))
+            _note_inner(getattr(tool, "agent", None), given.get("agent"), path)
+    for part, entry in _pairs(agent, data, "sub_agents"):
+        _note_inner(part, entry, path)
+
+
+def _note_inner(agent: Any, entry: Any, path: Path) -> None:
+    """An agent that another configuration, or a part of this one, describes."""
+    if agent is None or not isinstance(entry, dict):
+        return
+    given = cast("dict[str, Any]", entry)
+    if isinstance(inner := given.get("config_path"), str):
+        _note_tools(agent, _loaded(path.parent / inner), path.parent / inner)
+    else:
+        _note_tools(agent, given, path)
+
+
+def _pairs(agent: Any, data: Any, field: str) -> Iterator[tuple[Any, Any]]:
+    """What an agent has in a field, each with its entry in the configuration; nothing if they differ."""
+    said: Any = cast("dict[str, Any]", data).get(field) if isinstance(data, dict) else None
+    entries = cast("list[Any]", said if isinstance(said, list) else [])
+    parts: list[Any] = getattr(agent, field, None) or []
+    if len(parts) == len(entries):
+        yield from zip(parts, entries, strict=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from types import FunctionType
 from typing import Any, Final, cast
 
 from google.adk.models.llm_request import LlmRequest
@@ -31,7 +32,8 @@ class StandIns(BasePlugin):
     what they do.
 
     Attributes:
-        called: agent, tool, arguments and the function behind it, of each call, in order.
+        called: agent, tool, arguments and what is behind it, of each call, in order: the function, or the
+            code of one that another function made.
     """
 
     def __init__(self) -> None:
@@ -47,7 +49,7 @@ class StandIns(BasePlugin):
             return
 
         async def note(*, args: dict[str, Any], tool_context: ToolContext) -> Any:
-            self.called.append((tool_context.agent_name, tool.name, dict(args), _behind(tool)))
+            self.called.append((tool_context.agent_name, tool.name, dict(args), _known(_behind(tool))))
             if escalates(
                 _behind(tool) if isinstance(tool, FunctionTool) else tool
             ):  # else no loop that it ends would ever end
@@ -85,6 +87,11 @@ class StandingBackend(MockBackend):
 def _behind(tool: BaseTool) -> object:
     """What a tool would run: its function, or its class."""
     return getattr(tool.func, BEHIND, tool.func) if isinstance(tool, FunctionTool) else type(tool)
+
+
+def _known(behind: object) -> object:
+    """What tells two functions apart; each call of what makes one gives another, with the same code."""
+    return behind.__code__ if isinstance(behind, FunctionType) and behind.__closure__ else behind
 
 
 def _is_of_the_user(tool: BaseTool) -> bool:
