@@ -25,7 +25,7 @@ T_co = TypeVar("T_co", covariant=True)
 DISCARDS: Final = "adk_fluent.discards"
 """Metadata of an event that withdraws the answers of earlier ones, listed by event id."""
 
-BEGUN: Final = "adk_fluent.begun"
+PREFACE: Final = "adk_fluent.preface"
 """Metadata of an answer: ids of earlier events of its author whose words begin it."""
 
 BEGINNING: Final = "adk_fluent.beginning"
@@ -327,9 +327,9 @@ def whole(answer: AgentEvent, events: Iterable[AgentEvent]) -> str:
     Args:
         events: those of the run.
     """
-    begun = answer.metadata.get(BEGUN)
-    said = {event.id: event.content or "" for event in events} if begun else {}
-    return "".join((*(said.get(key, "") for key in begun or ()), answer.content or ""))
+    preface = answer.metadata.get(PREFACE)
+    said = {event.id: event.content or "" for event in events} if preface else {}
+    return "".join((*(said.get(key, "") for key in preface or ()), answer.content or ""))
 
 
 def standing(events: Iterable[AgentEvent]) -> list[AgentEvent]:

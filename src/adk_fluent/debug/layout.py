@@ -74,7 +74,7 @@ class _Request(TypedDict, total=False):
 
 _Marks = TypedDict(
     "_Marks",
-    {"adk_fluent.begun": list[str], "adk_fluent.discards": list[str], "adk_fluent.mock_state": Json},
+    {"adk_fluent.preface": list[str], "adk_fluent.discards": list[str], "adk_fluent.mock_state": Json},
     total=False,
 )
 """What adk-fluent itself notes in the metadata of answers and events, and reads again."""

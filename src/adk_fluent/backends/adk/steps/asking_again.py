@@ -28,7 +28,7 @@ from adk_fluent.backends.adk.compat import private
 from adk_fluent.backends.adk.compat.schemas import is_model
 from adk_fluent.backends.adk.events.signals import failure, spoken_text
 from adk_fluent.backends.adk.middleware.stack import stack_of
-from adk_fluent.backends.events import BEGUN
+from adk_fluent.backends.events import PREFACE
 from adk_fluent.errors import (
     AnswerError,
     AskAgain,
@@ -59,26 +59,26 @@ _TOOL_ASKS: Final = "ask_again"
 # --- answers --------------------------------------------------------------------------------------
 
 
-def with_beginnings(run: Events, agent: LlmAgent) -> Events:
+def with_prefaces(run: Events, agent: LlmAgent) -> Events:
     """The events of a run in which each answer names the events before it whose words begin it.
 
     Those are words beside calls of tools and beside code, where ADK puts them in front of what it stores of
     the answer under the agent's `output_key`.
     """
-    return _begun(run, agent.name) if private.keeps_all_text() and _may_call(agent) else run
+    return _prefaced(run, agent.name) if private.keeps_all_text() and _may_call(agent) else run
 
 
 def _may_call(agent: LlmAgent) -> bool:
     return bool(cast(Any, agent).tools or agent.code_executor or agent.sub_agents)
 
 
-async def _begun(run: Events, name: str) -> Events:
+async def _prefaced(run: Events, name: str) -> Events:
     said: list[str] = []
     async with aclosing(run) as events:
         async for event in events:
             if event.author == name and not event.partial and spoken_text(event):
                 if said and event.is_final_response():
-                    event.custom_metadata = {**(event.custom_metadata or {}), BEGUN: [*said]}
+                    event.custom_metadata = {**(event.custom_metadata or {}), PREFACE: [*said]}
                 said.append(event.id)
             yield event
 

@@ -34,7 +34,7 @@ from adk_fluent.backends.adk.steps.asking_again import (
     of_event,
     tool_asks,
     until_it_fits,
-    with_beginnings,
+    with_prefaces,
     within_bounds,
 )
 from adk_fluent.backends.adk.steps.branches import in_graph
@@ -294,7 +294,7 @@ class FluentLlmAgent(private.AssemblingAgent):
         """The events of its calls of models and tools, asked again where an answer does not fit."""
         node = cast(AgentNode, self._ir)
         if (kind := returned_type(node)) is None:
-            return with_beginnings(private.run_llm(self, ctx), self)
+            return with_prefaces(private.run_llm(self, ctx), self)
         asked = Asked(self.name, node.retries, kind.takes_none)
         return until_it_fits(lambda: private.run_llm(self, ctx), ctx, asked)
 

@@ -21,7 +21,7 @@ from adk_fluent.backends.adk.steps.composites import Composite
 from adk_fluent.backends.adk.steps.concurrency import interleave
 from adk_fluent.backends.adk.steps.leaves import Events
 from adk_fluent.backends.adk.steps.seen import Seen
-from adk_fluent.backends.events import BEGUN, DISCARDS
+from adk_fluent.backends.events import DISCARDS, PREFACE
 from adk_fluent.errors import MissingKeyError, TransformError
 from adk_fluent.ir.matching import lost
 from adk_fluent.ir.nodes import MapOverNode
@@ -144,7 +144,7 @@ class MapComposite(Composite):
         last = next(reversed(said.values()), None)
         if last is None:
             return None
-        begun = (last.custom_metadata or {}).get(BEGUN, ())
-        text = "".join(spoken_text(event) for event in (*(e for e in item.events if e.id in begun), last))
+        preface = (last.custom_metadata or {}).get(PREFACE, ())
+        text = "".join(spoken_text(event) for event in (*(e for e in item.events if e.id in preface), last))
         kind = self._structured.get(last.author)
         return text if kind is None else kind.data(text, last.author)
