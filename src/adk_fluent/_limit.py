@@ -60,6 +60,8 @@ class Limit:
 
     def expire(self) -> None:
         """Let the seconds be over now; where nothing is awaited inside, as soon as something is."""
+        if self.is_over:  # one cancellation is ours; a second one would be taken for somebody else's
+            return
         if self._active:
             self._timer.cancel()
             self._end()

@@ -18,7 +18,7 @@ from google.genai.types import Blob, Content, FunctionCall, Part
 from adk_fluent import Agent, C, FanOut, Route, S, T, gate, map_over, race, tap, until
 from adk_fluent._limit import Limit, next_limit
 from adk_fluent.debug import Recorder, Recording, ReplayerBackend, diff_recordings
-from adk_fluent.errors import AgentTimeoutError, ArgumentError, RecordingError, ReplayError
+from adk_fluent.errors import ADKFluentError, AgentTimeoutError, ArgumentError, RecordingError, ReplayError
 from adk_fluent.middleware import Middleware, cache
 from adk_fluent.testing import call_tool, mock_backend
 from tests.debug.pipelines import CALLED, PIPELINES, look_up, run_all, slowly
@@ -287,6 +287,56 @@ def by_length(request: LlmRequest) -> Content:
     vectors = [[float(len(text)), 1.0] for text in json.loads(asked.text or "")]
     data = json.dumps(vectors).encode()
     return Content(role="model", parts=[Part(inline_data=Blob(mime_type="application/json", data=data))])
+
+
+async def test_answers_that_an_agent_remembers_are_recorded() -> None:
+    """A context asks a question once: runs that take the answer over are recorded with it, and replayed."""
+    reader = Agent("reader").context(C.summarize())
+    pipeline, script = A >> reader, {"a": "a long text", "reader:summarize": "short", "reader": "read"}
+    tape, backend = Recorder(), mock_backend(script)
+    watched = tape.install(pipeline)
+    await watched.run("Go", backend=backend)
+    tape.clear()  # what the agent remembers stays
+    for _ in range(2):
+        await watched.run("Go", backend=backend)
+    recording = Recording.from_json(tape.get_recording().to_json())
+    said = [(each.key, each.remembered, each.response_content) for each in recording.llm_interactions]
+    assert (
+        said
+        == [("a", False, "a long text"), ("reader:summarize", True, "short"), ("reader", False, "read")] * 2
+    )
+    again = await recording.replay(pipeline)
+    assert str(diff_recordings(recording, again)).startswith("No difference: ")
+    assert [each.remembered for each in again.llm_interactions] == [False, True, False] * 2
+    assert len(backend.calls["reader:summarize"]) == 1
+
+
+async def test_an_agent_asks_again_where_it_asked_again() -> None:
+    """Two copies of an agent ask the same; a replay, in which one agent has both runs, asks twice as well."""
+    pipeline, tape = A >> Agent("reader").context(C.summarize()), Recorder()
+    backend = mock_backend({"a": "a long text", "reader:summarize": ["short", "other"], "reader": "read"})
+    for _ in range(2):
+        await tape.install(pipeline).run("Go", backend=backend)
+    recording = Recording.from_json(tape.get_recording().to_json())
+    said = [each.response_content for each in recording.get_llm_interactions("reader")]
+    assert said == ["short", "read", "other", "read"]
+    again = await recording.replay(pipeline)
+    assert str(diff_recordings(recording, again)).startswith("No difference: ")
+    assert [each.response_content for each in again.get_llm_interactions("reader")] == said
+
+
+async def test_vectors_that_an_agent_remembers_are_recorded() -> None:
+    """What an embedding model gave is remembered and replayed in the same way."""
+    end = Agent("end").context(C.relevant(scorer="vectors", top_k=1))
+    pipeline, tape = A >> B >> end, Recorder()
+    backend = mock_backend({"a": "a text", "b": "another one", "end": "done", "end:relevant": by_length})
+    watched = tape.install(pipeline)
+    await watched.run("Go", backend=backend)
+    tape.clear()
+    await watched.run("Go", backend=backend)
+    recording = Recording.from_json(tape.get_recording().to_json())
+    assert [each.key for each in recording.llm_interactions if each.remembered] == ["end:relevant"]
+    assert not diff_recordings(recording, await recording.replay(pipeline))
 
 
 async def test_live_conversations_are_refused() -> None:
@@ -707,6 +757,62 @@ async def test_a_branch_that_ran_out_of_time_loses_again() -> None:
     again = await within_limit(recording.replay(pipeline))
     assert [each.taken for each in again.choices] == [choice.taken]
     assert [(each.key, each.limit) for each in again.llm_interactions] == [("a", 0), ("b", None), ("z", None)]
+
+
+def at_the_limit(over: asyncio.Event, rounds: int) -> Any:
+    """A model whose time is over after some rounds; then it lets another one go on."""
+
+    async def answer(request: LlmRequest) -> Any:
+        for _ in range(rounds):
+            await asyncio.sleep(0)
+        over.set()
+        yield await until_the_limit()
+
+    return answer
+
+
+def after(over: asyncio.Event, rounds: int, error: Exception | None = None) -> Any:
+    """A model that answers, or fails, some rounds after that."""
+
+    async def answer(request: LlmRequest) -> Any:
+        await over.wait()
+        for _ in range(rounds):
+            await asyncio.sleep(0)
+        if error is not None:
+            raise error
+        yield "said"
+
+    return answer
+
+
+BROKEN: Mapping[str, Any] = {
+    "a fan-out": FanOut(A.timeout(HOUR), B),
+    "a map": S.set(items=["p", "q"]) >> map_over("items", (A >> A).timeout(HOUR), concurrency=2) | B,
+    "a race inside": FanOut(A.timeout(HOUR), race(B, Agent("c"))),
+    "a race around": race(FanOut(A.timeout(HOUR), B) >> Agent("d"), Agent("c")),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+@pytest.mark.parametrize("rounds", range(0, 12, 2))
+@pytest.mark.parametrize("fails", [True, False])
+async def test_what_fails_at_the_same_time_fails_in_the_recorded_order(
+    name: str, rounds: int, fails: bool
+) -> None:
+    """A timeout and an error, or the end of a race, in one moment: the first of them ends the run again."""
+    pipeline, tape, over = BROKEN[name] >> END, Recorder(), asyncio.Event()
+    error = ConnectionError("lost") if fails else None
+    late, beside = at_the_limit(over, 6 - rounds // 2), after(over, rounds, error)
+    script = {"a": [late, late, "a"], "b": beside, "c": after(over, rounds + 1), "d": "d", "z": "end"}
+    watched, backend = tape.install(pipeline), mock_backend(script)
+    for turn in ("first", "second"):
+        with suppress(ADKFluentError):
+            await within_limit(watched.run(turn, backend=backend, session_id=turn))
+    recording = Recording.from_json(tape.get_recording().to_json())
+    again = await within_limit(recording.replay(pipeline))
+    assert str(diff_recordings(recording, again)).startswith("No difference: ")
+    assert [run.error for run in again.runs] == [run.error for run in recording.runs]
+    assert met(again) == met(recording)
 
 
 async def test_a_limit_that_is_over_while_nothing_is_awaited_in_it() -> None:

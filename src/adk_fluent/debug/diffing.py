@@ -477,8 +477,13 @@ def _calls(
         }:  # whether it was answered by then is chance
             yield CallChange("changed", key, new.call, changed)
     for old in olds[len(news) :]:
-        if not lost[0](old):
+        if not (lost[0](old) or _is_remembered(old)):
             yield CallChange("missing", key, old.call)
     for new in news[len(olds) :]:
-        if not lost[1](new):
+        if not (lost[1](new) or _is_remembered(new)):
             yield CallChange("added", key, new.call)
+
+
+def _is_remembered(call: LLMInteraction | ToolInteraction) -> bool:
+    """Whether no model was asked: an agent that is compiled once remembers more than one compiled anew."""
+    return isinstance(call, LLMInteraction) and call.remembered

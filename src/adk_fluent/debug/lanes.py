@@ -21,16 +21,16 @@ class Point:
         agent: the agent or step whose it is.
         branch: the branch of the conversation: a lane on which one agent runs after the other.
         run: which of the recorded runs it belongs to, from 0.
-        kind: the `end` of an agent, an `event` of it, the `choice` of a race, a step of a call of its
-            `model`, or `beside` that: of a tool or a question of its context, several of which may go on
-            at once.
+        kind: the `begin` or the `end` of an agent, a `failure` of a branch of it, an `event` of it, the
+            `choice` of a race, a step of a call of its `model`, or `beside` that: of a tool or a question of
+            its context, several of which may go on at once.
     """
 
     at: float
     agent: str
     branch: str | None = None
     run: int = 0
-    kind: Literal["end", "event", "choice", "model", "beside"] = "event"
+    kind: Literal["begin", "end", "failure", "event", "choice", "model", "beside"] = "event"
 
 
 class Lanes:
@@ -67,7 +67,7 @@ class Lanes:
             return True
         if not is_within(point.branch, later.branch):
             return False
-        if later.kind == "end" and self._is_part(point.agent, later.agent):
+        if later.kind in ("end", "failure") and self._is_part(point.agent, later.agent):
             return True
         ends = self._ends.get((point.run, point.branch, point.agent), [])
         return bisect_left(ends, earlier) < bisect_left(ends, by)
@@ -114,6 +114,10 @@ def _points(recording: Recording) -> Iterator[tuple[int, Point]]:
             yield seq, Point(step.at, step.event.author, step.event.branch, step.run)
     for end in recording.ends:
         yield end.seq, Point(end.at, end.agent_name, end.branch, end.run, "end")
+    for begin in recording.begins:
+        yield begin.seq, Point(begin.at, begin.agent_name, begin.branch, begin.run, "begin")
+    for failure in recording.failures or ():
+        yield failure.seq, Point(failure.at, failure.step, failure.branch, failure.run, "failure")
     for choice in recording.choices:
         if choice.seq:
             yield choice.seq, Point(0.0, choice.contest, choice.branch, choice.run, "choice")

@@ -124,6 +124,7 @@ class _ModelCall(_Asked, total=False):
     prompt: list[str]
     state: Json | None
     chunks: list[_Chunk]
+    remembered: bool
 
 
 class _Actions(TypedDict, total=False):
@@ -167,6 +168,11 @@ class _Run(TypedDict, total=False):
 
 class _End(_Place, total=False):
     agent_name: Required[str]
+
+
+class _BranchFailure(_Place, total=False):
+    step: Required[str]
+    child: Number
 
 
 class _Choice(_Place, total=False):
@@ -244,6 +250,7 @@ class _Step(_Place, total=False):
 class _Metadata(TypedDict, total=False):
     redact: list[str]
     default_model: str | None
+    sees_races: bool
 
 
 class _File(TypedDict, total=False):
@@ -254,6 +261,8 @@ class _File(TypedDict, total=False):
     llm_interactions: list[_ModelCall]
     tool_interactions: list[_ToolCall]
     ends: list[_End]
+    begins: list[_End]
+    failures: list[_BranchFailure] | None
     choices: list[_Choice]
     spans: list[Json]
     places: dict[str, str]
@@ -308,8 +317,8 @@ def place_of(path: tuple[int | str, ...]) -> str:
 
 def _foreign_run(found: Mapping[str, Any]) -> str | None:
     runs = len(found.get("runs", ()))
-    for part in ("steps", "llm_interactions", "tool_interactions", "ends", "choices"):
-        for number, each in enumerate(found.get(part, ())):
+    for part in ("steps", "llm_interactions", "tool_interactions", "ends", "begins", "failures", "choices"):
+        for number, each in enumerate(found.get(part) or ()):
             if each.get("run", 0) >= runs:
                 return f"{part}[{number}] belongs to run {each.get('run', 0)}, of {runs}"
     return None

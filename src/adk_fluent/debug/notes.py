@@ -22,6 +22,8 @@ from adk_fluent.debug.recording import Recording, pipeline_hash
 from adk_fluent.debug.requests import DEEPEST, deeper_than, plain, request_json
 from adk_fluent.debug.spans import Spans
 from adk_fluent.debug.values import (
+    Begin,
+    BranchFailure,
     Choice,
     Chunk,
     End,
@@ -70,6 +72,8 @@ class Notes:
         self._places: dict[str, int] = {}
         self._old: set[str] = set()
         self._ends: list[End] = []
+        self._begins: list[Begin] = []
+        self._failures: list[BranchFailure] = []
         self._races: list[NotedRace] = []
         self._asked: list[NotedCall[LLMInteraction]] = []
         self._used: list[NotedCall[ToolInteraction]] = []
@@ -89,6 +93,8 @@ class Notes:
             llm_interactions=tuple(self._whole(call) for call in self._asked),
             tool_interactions=tuple(call.whole() for call in self._used),
             ends=tuple(self._ends),
+            begins=tuple(self._begins),
+            failures=tuple(self._failures),
             choices=tuple(race.whole() for race in self._races),
             spans=tuple(self._redacted(plain(self.spans.found(content=self._content)))),
             places={} if tree is None else dict(_places(tree, tree.name)),
@@ -108,13 +114,22 @@ class Notes:
     # --- runs -------------------------------------------------------------------------------------
 
     def begin(
-        self, run: NotedRun, tree: Node | None, model: str, known: RecordedRun, events: Sequence[Any] = ()
+        self,
+        run: NotedRun,
+        tree: Node | None,
+        metadata: Mapping[str, Any],
+        known: RecordedRun,
+        events: Sequence[Any] = (),
     ) -> None:
-        """Note the start of a run, and what its session holds; that is kept as far as it is asked for."""
+        """Note the start of a run, and what its session holds; that is kept as far as it is asked for.
+
+        Args:
+            metadata: what else a replay needs to know; the first run says it.
+        """
         run.index, run.notes = len(self._runs), self
         if self._tree is None:
             self._tree, self._hash = tree, _hash_of(tree)
-            self._metadata["default_model"] = model
+            self._metadata |= metadata
         prompt, state = self.content(known.prompt, {}), self.state(known.state)
         self._runs.append(
             replace(known, prompt=prompt, state=state, left=True, earlier=self._earlier(known, events))
@@ -193,6 +208,14 @@ class Notes:
         """Note that an agent or step ran to its end."""
         self._ends.append(End(agent, branch, max(index, 0), self.next(), self.now()))
 
+    def starts(self, agent: str, branch: str, index: int) -> None:
+        """Note that an agent or step begins on a parallel branch."""
+        self._begins.append(Begin(agent, branch, index, self.next(), self.now()))
+
+    def fails(self, step: str, child: int, branch: str | None, index: int) -> None:
+        """Note that an error leaves a branch of a step."""
+        self._failures.append(BranchFailure(step, child, branch, index, self.next(), self.now()))
+
     def begins(self, race: NotedRace) -> NotedRace:
         """Note that a race begins."""
         self._races.append(race)
@@ -228,6 +251,12 @@ class Notes:
             for response in answer:
                 noted.chunks.append(Chunk(self.content(dict(response), {}), noted.seconds, self.next()))
             noted.end(self)
+
+    def remembered(self, call: LLMInteraction, response: LlmResponse) -> None:
+        """Note an answer that an agent had of an earlier question, as one of the model."""
+        noted = self.asks(replace(call, remembered=True))
+        self.gave(noted, response)
+        noted.end(self)
 
     def remote(self, index: int, agent: str, request: LlmRequest, branch: str | None) -> NotedRemote:
         """Note a call of a remote agent, as one of a model whose name is the endpoint."""
@@ -378,6 +407,7 @@ class NotedRun:
     index: int = -1
     notes: Notes | None = None
     answer_found: Callable[..., None] | None = None
+    answer_remembered: Callable[..., None] | None = None
     prompt: Mapping[str, Any] = field(default_factory=dict[str, Any])
     held: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
@@ -385,6 +415,11 @@ class NotedRun:
         """Called when the run ends with an error."""
         if self.notes is not None:
             self.notes.failed(self.index, error)
+
+    def branch_failed(self, step: str, branch: str | None, child: int) -> None:
+        """Called when an error leaves a branch of a step."""
+        if self.notes is not None and self.index >= 0:
+            self.notes.fails(step, child, branch, self.index)
 
     def event_apart(self, event: str) -> None:
         """Called when an event is seen that the run may never give."""

@@ -8,12 +8,12 @@ from contextlib import aclosing, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from math import inf
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 from adk_fluent.backends.afoot import Afoot
 from adk_fluent.debug.contests import Contest
 from adk_fluent.debug.lanes import is_within, lane_of
-from adk_fluent.debug.recorder import Placed, asked_of, came_to_its_end
+from adk_fluent.debug.recorder import Placed, asked_of, came_to_its_end, is_of_the_run
 from adk_fluent.debug.requests import Asked
 from adk_fluent.debug.tape import Tape
 from adk_fluent.debug.values import Choice, Saved, SavedArtifact, ToolInteraction
@@ -110,10 +110,27 @@ class Played:
         if self.tape is not None:
             self.tape.given(event)
 
-    async def error_due(self, error: BaseException) -> None:
+    async def error_due(self, error: BaseException, step: str, branch: str | None, child: int) -> None:
         """Awaited before an error leaves a branch, which ends those beside it; `ReplayError` never waits."""
         if self.tape is not None and not isinstance(error, ReplayError):
-            await self.tape.order.cut(first=True)
+            await self.tape.failure_due(step, branch, child, self.until)
+
+    def answer_recalled(self, ctx: Context, request: LlmRequest) -> LlmResponse | Literal[False] | None:
+        """Called before an agent takes an answer that it remembers, or asks again.
+
+        It gives the answer that was remembered then; `False` if the model was asked, and `None` if the
+        recording does not say.
+        """
+        if self.tape is None or not self.tape.is_complete:
+            return None
+        branch = cast(Placed, ctx).branch
+        key, before = f"{ctx.agent_name}:{ctx.operation}", self.before(branch)
+        call = self.tape.recalled(key, asked_of(ctx, request), before, branch)
+        if call is not None:
+            from adk_fluent.backends.adk.events.parts import response_from
+
+            return response_from(call.chunks[-1].response)
+        return False if self.tape.asks_next(key, before, branch) else None
 
     def before(self, branch: str | None) -> float:
         """The place before which the calls of a lane were made: there a race that it is in was decided."""
@@ -195,6 +212,11 @@ class Watching(Middleware):
         """An event leaves."""
         if not event.is_partial and event.invocation_id == cast(Placed, ctx).run_id:
             self._backend.happened(event.author, event.branch, event.id)
+
+    async def before_agent(self, ctx: Context, agent_name: str) -> None:
+        """An agent or step begins, when it is its turn to."""
+        if is_of_the_run(ctx):
+            await self._tape.begins(agent_name, cast(Placed, ctx).branch, self._played(ctx).until)
 
     async def after_agent(self, ctx: Context, agent_name: str) -> None:
         """An agent or step ends, when it is its turn to."""

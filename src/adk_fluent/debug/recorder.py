@@ -162,8 +162,9 @@ class Recorder(Middleware):
         )
         notes = self._notes(ctx)
         events = () if ctx.live else cast(Any, ctx.native).session.events
-        run.answer_found = self._found
-        notes.begin(run, cast(Placed, ctx).tree, default_model(), known, events)
+        run.answer_found, run.answer_remembered = self._found, self._remembered
+        metadata = {"default_model": default_model(), "sees_races": _sees_races()}
+        notes.begin(run, cast(Placed, ctx).tree, metadata, known, events)
         _note_artifacts(ctx, partial(notes.came_upon, run.index))
 
     async def after_run(self, ctx: Context) -> None:
@@ -182,6 +183,12 @@ class Recorder(Middleware):
         if run.notes is None or event.is_partial or event.invocation_id != cast(Placed, ctx).run_id:
             return
         run.notes.step(run, event, ctx.state.to_dict() | event.state_delta)
+
+    async def before_agent(self, ctx: Context, agent_name: str) -> None:
+        """The start of an agent or step; on no branch, nothing goes on beside it."""
+        run, branch = self._run(ctx), cast(Placed, ctx).branch
+        if run.notes is not None and branch and is_of_the_run(ctx):
+            run.notes.starts(agent_name, branch, run.index)
 
     async def after_agent(self, ctx: Context, agent_name: str) -> None:
         """The end of an agent or step."""
@@ -207,6 +214,12 @@ class Recorder(Middleware):
         run = self._run(ctx)
         if run.notes is not None:
             run.notes.found(_call(ctx, request, asked_of(ctx, request), run), answer)
+
+    def _remembered(self, ctx: Context, request: LlmRequest, response: LlmResponse) -> None:
+        """An answer that an agent had already."""
+        run = self._run(ctx)
+        if run.notes is not None:
+            run.notes.remembered(_call(ctx, request, asked_of(ctx, request), run), response)
 
     async def around_tool(self, ctx: Context, tool_name: str, args: dict[str, Any], call: CallTool) -> Any:
         """A call of a tool."""
@@ -241,9 +254,14 @@ def came_to_its_end(ctx: Context) -> bool:
 
     Newer ADKs call `after_agent` for those that are cancelled as well, such as the loser of a race.
     """
-    placed, task = cast(Placed, ctx), asyncio.current_task()
-    given_up = task is not None and task.cancelling() > 0
-    return ctx.invocation_id == placed.run_id and not is_in_tool(placed.branch) and not given_up
+    task = asyncio.current_task()
+    return is_of_the_run(ctx) and not (task is not None and task.cancelling() > 0)
+
+
+def is_of_the_run(ctx: Context) -> bool:
+    """Whether a step is one of the tree that runs, and not inside a tool."""
+    placed = cast(Placed, ctx)
+    return ctx.invocation_id == placed.run_id and not is_in_tool(placed.branch)
 
 
 def asked_of(ctx: Context, request: LlmRequest) -> Asked:
@@ -296,3 +314,10 @@ def default_model() -> str:
     from adk_fluent.backends.adk.steps.tree import DEFAULT_MODEL
 
     return DEFAULT_MODEL
+
+
+def _sees_races() -> bool:
+    """Whether the installed ADK tells of what is inside a race before that is decided."""
+    from adk_fluent.backends.adk.compat.private import stores_what_plugins_give
+
+    return stores_what_plugins_give()

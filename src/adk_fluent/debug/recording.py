@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from adk_fluent.backends.events import AgentEvent, is_in_tool
 from adk_fluent.debug import stored
-from adk_fluent.debug.values import Choice, End, LLMInteraction, RecordedRun, Saved, Step, ToolInteraction
+from adk_fluent.debug.values import (
+    Begin,
+    BranchFailure,
+    Choice,
+    End,
+    LLMInteraction,
+    RecordedRun,
+    Saved,
+    Step,
+    ToolInteraction,
+)
 from adk_fluent.errors import RecordingError
 from adk_fluent.ir.base import Node, rewrite
 from adk_fluent.ir.codec import ir_hash
@@ -38,6 +48,9 @@ class Recording:
         llm_interactions: every call of a model, in the order in which they were asked.
         tool_interactions: every call of a tool, likewise.
         ends: the agents and steps that ran to their end, in order; a replay keeps to it.
+        begins: the agents and steps that began on a parallel branch, in order.
+        failures: the errors that left a branch and ended those beside it, in order; `None` in a recording of
+            a format before 1.5, which does not say.
         choices: how races were decided, in the order in which they began.
         spans: the spans of the runs, where the program has set up OpenTelemetry: `name`, `trace_id`,
             `span_id`, `parent_id`, `start` and `end` (nanoseconds since 1970), `attributes`, `status`.
@@ -53,6 +66,8 @@ class Recording:
     llm_interactions: tuple[LLMInteraction, ...] = ()
     tool_interactions: tuple[ToolInteraction, ...] = ()
     ends: tuple[End, ...] = ()
+    begins: tuple[Begin, ...] = ()
+    failures: tuple[BranchFailure, ...] | None = None
     choices: tuple[Choice, ...] = ()
     spans: tuple[Mapping[str, Any], ...] = ()
     places: Mapping[str, str] = field(default_factory=dict[str, str])

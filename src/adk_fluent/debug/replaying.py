@@ -288,7 +288,8 @@ class ReplayerBackend(ScriptedBackend):
                 limit := self._limit(call)
             ) is not None:  # it was cut off when the time was over; nobody waits for that again
                 await self._tape.order.turn(call.given_up or 0)
-                await self._tape.order.cut()
+                if not self._tape.is_complete:
+                    await self._tape.order.cut()
                 limit.expire()
                 await asyncio.sleep(0)  # where this is cancelled, unless the limit is around something else
             await self._tape.order.last()

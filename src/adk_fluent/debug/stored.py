@@ -16,6 +16,8 @@ from adk_fluent.backends.events import AgentEvent
 from adk_fluent.debug.events import event_from
 from adk_fluent.debug.requests import plain
 from adk_fluent.debug.values import (
+    Begin,
+    BranchFailure,
     Choice,
     Chunk,
     End,
@@ -30,11 +32,22 @@ from adk_fluent.errors import RecordingError, on_one_line
 
 FORMAT: Final = "adk-fluent recording"
 MAJOR: Final = 1
-MINOR: Final = 4
+MINOR: Final = 5
 
 Json = dict[str, Any]
 V = TypeVar(
-    "V", RecordedRun, Step, End, Choice, LLMInteraction, ToolInteraction, Chunk, Failure, SavedArtifact
+    "V",
+    RecordedRun,
+    Step,
+    End,
+    Begin,
+    BranchFailure,
+    Choice,
+    LLMInteraction,
+    ToolInteraction,
+    Chunk,
+    Failure,
+    SavedArtifact,
 )
 
 _UNSAID: Final[tuple[object, ...]] = (None, False, "", [], {})
@@ -59,6 +72,8 @@ def _document_data(recording: Any) -> Json:
     made: Json = {}
     for each in fields(recording):
         value = getattr(recording, each.name)
+        if value is None:
+            continue
         made[each.name] = [_data(item) for item in value] if isinstance(value, tuple) else value  # pyright: ignore[reportUnknownVariableType]  # of many types
     return made
 
@@ -212,11 +227,17 @@ def _fields(found: Json) -> Json:
         "llm_interactions": tuple(_made(LLMInteraction, e) for e in found.get("llm_interactions", ())),
         "tool_interactions": tuple(_made(ToolInteraction, e) for e in found.get("tool_interactions", ())),
         "ends": tuple(_made(End, each) for each in found.get("ends", ())),
+        "begins": tuple(_made(Begin, each) for each in found.get("begins", ())),
+        "failures": _failures(found.get("failures")),
         "choices": tuple(_made(Choice, each) for each in found.get("choices", ())),
         "spans": tuple(dict(each) for each in found.get("spans", ())),
         **{name: dict(found.get(name, {})) for name in ("places", "versions", "metadata")},
     }
     return made
+
+
+def _failures(found: list[Json] | None) -> tuple[BranchFailure, ...] | None:
+    return None if found is None else tuple(_made(BranchFailure, each) for each in found)
 
 
 def _made(cls: type[V], data: Json) -> V:

@@ -95,6 +95,8 @@ class Tape:
 
     Attributes:
         invocations: id of a recorded run → the id that it has now.
+        is_complete: whether it says when errors left branches, and which answers agents remembered;
+            recordings of a format before 1.5 do not.
     """
 
     def __init__(self, recording: Recording, until: int | None = None) -> None:
@@ -111,8 +113,11 @@ class Tape:
         self._playing: dict[str, int] = {}
         self.invocations: dict[str, str] = {}
         self._reached = -1
-        self._notes_given = any(step.given for step in recording.steps)
-        noted_apart = any(step.given or step.lost for step in recording.steps)
+        self.is_complete: bool = recording.failures is not None
+        sees_races = recording.metadata.get("sees_races")  # older formats do not say it
+        if (noted_apart := sees_races) is None:
+            noted_apart = any(step.given or step.lost for step in recording.steps)
+        self._notes_given = bool(sees_races) or any(step.given for step in recording.steps)
         self._races: Sequence[Choice] = () if noted_apart else recording.choices
         self._apart: frozenset[str] = frozenset()
         self._given = {step.seq: step.given for step in recording.steps}
@@ -121,6 +126,11 @@ class Tape:
         events = ((step.seq, step.event.author, step.event.branch) for step in recording.steps)
         self._events = self._places(events)
         self._ends = self._places((each.seq, each.agent_name, each.branch) for each in recording.ends)
+        self._begins = self._places((each.seq, each.agent_name, each.branch) for each in recording.begins)
+        self._failures: dict[tuple[str, str | None, int], deque[int]] = {}
+        for each in recording.failures or ():
+            if self._is_in(each.seq):
+                self._failures.setdefault((each.step, each.branch, each.child), deque()).append(each.seq)
         self.order: Order = Order(Lanes(recording, until))
         self._ran = frozenset(recording.places) if until is None else frozenset[str]()
         self._alike = recording.versions.get("google-adk") in (None, version("google-adk"))
@@ -173,15 +183,32 @@ class Tape:
         queue = self._models.get(key)
         if queue is None or not (candidates := queue.candidates(branch, before)):
             return self._unknown(key, number, queue, request_lines(asked.request))
-        state = self._state(asked)  # first, so that its secrets are known as such in the instruction
-        prompt = tuple(self._redacted(list(asked.prompt)))
-        asked = Asked(self._redacted(dict(asked.request)), prompt, state, default_model())
+        asked = self._as_kept(asked)
         for call in candidates:
             if same_request(self._of(call), asked, worded_alike=self._alike):
                 return self._taken(queue, call)
         first = self._taken(queue, candidates[0])
         changed = changed_channels(self._of(first), asked, worded_alike=self._alike)
         return _differs(key, number, changed, first, "its request is not the one that was recorded")
+
+    def recalled(self, key: str, asked: Asked, before: float, branch: str | None) -> LLMInteraction | None:
+        """The recorded call that is made next, if this is it and its answer was remembered."""
+        queue = self._models.get(key)
+        if queue is None:
+            return None
+        for call in queue.candidates(branch, before):
+            if call.remembered and same_request(
+                self._of(call), self._as_kept(asked), worded_alike=self._alike
+            ):
+                self._number(key)
+                self.passed(self._taken(queue, call))
+                return call
+        return None
+
+    def asks_next(self, key: str, before: float, branch: str | None) -> bool:
+        """Whether a call was recorded that comes next."""
+        queue = self._models.get(key)
+        return queue is not None and bool(queue.candidates(branch, before))
 
     def tool(
         self, agent: str, name: str, args: Mapping[str, Any], before: float = inf, branch: str | None = ""
@@ -260,6 +287,22 @@ class Tape:
         elif branch and author in self._ran:
             await self.order.last()
 
+    async def failure_due(self, step: str, branch: str | None, child: int, until: float) -> None:
+        """An error is about to leave a branch of a step, when it is its turn to.
+
+        One that never did waits until all else waits; in a recording that does not say when errors came, it
+        goes before others that do.
+        """
+        if not self.is_complete:
+            await self.order.cut(first=True)
+        elif (places := self._failures.get((step, branch, child))) and places[0] < until:
+            place = places[0]
+            await self.order.turn(place)
+            if places and places[0] == place:
+                self.order.mark(places.popleft())
+        else:
+            await self.order.last()
+
     def happened(self, author: str, branch: str | None, event: str) -> None:
         """An event of this author left."""
         place = places.popleft() if (places := self._events.get((author, branch))) else None
@@ -271,9 +314,17 @@ class Tape:
         if later := self._gone.get(event):
             self.order.mark(later.popleft())
 
+    async def begins(self, agent: str, branch: str | None, until: float) -> None:
+        """An agent begins, when it is its turn to."""
+        if self.is_complete and branch:
+            await self._due(self._begins, agent, branch, until)
+
     async def ended(self, agent: str, branch: str | None, until: float) -> None:
         """An agent ends, when it is its turn to; one that was given up before waits for that."""
-        if (places := self._ends.get((agent, branch))) and places[0] < until:
+        await self._due(self._ends, agent, branch, until)
+
+    async def _due(self, known: _Places, agent: str, branch: str | None, until: float) -> None:
+        if (places := known.get((agent, branch))) and places[0] < until:
             place = places[0]
             await self.order.turn(place)
             if places and places[0] == place:  # one that is given up while it waits leaves it to the next
@@ -322,8 +373,12 @@ class Tape:
     def _of(self, call: LLMInteraction) -> Asked:
         return Asked(call.request, call.prompt, call.state, self.recording.metadata.get("default_model"))
 
-    def _state(self, asked: Asked) -> Mapping[str, Any] | None:
-        return None if asked.state is None else self._redacted(dict(asked.state))
+    def _as_kept(self, asked: Asked) -> Asked:
+        """A request as a recording keeps it: without secrets."""
+        # The state first, so that its secrets are known as such in the instruction.
+        state = None if asked.state is None else self._redacted(dict(asked.state))
+        prompt = tuple(self._redacted(list(asked.prompt)))
+        return Asked(self._redacted(dict(asked.request)), prompt, state, default_model())
 
     def _number(self, key: str) -> int:
         self._asked[key] += 1

@@ -64,6 +64,7 @@ class LLMInteraction:
         seconds: how long it took.
         given_up: its place among everything that was recorded, when it was given up.
         limit: which of the time limits around it cut it off then, if one did: 0 is the outermost.
+        remembered: whether the agent had this answer of an earlier question, so that no model was asked.
     """
 
     agent_name: str
@@ -83,6 +84,7 @@ class LLMInteraction:
     seconds: float = 0.0
     given_up: int | None = None
     limit: int | None = None
+    remembered: bool = False
 
     @property
     def key(self) -> str:
@@ -231,6 +233,46 @@ class End:
     """
 
     agent_name: str
+    branch: str | None = None
+    run: int = 0
+    seq: int = 0
+    at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """An agent or another step that began on a parallel branch, where it reads the state.
+
+    Attributes:
+        agent_name: the agent or step.
+        branch: the parallel branch it ran on.
+        run: which of the recorded runs it belongs to, from 0.
+        seq: its place among everything that was recorded.
+        at: seconds since the recording began.
+    """
+
+    agent_name: str
+    branch: str | None = None
+    run: int = 0
+    seq: int = 0
+    at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class BranchFailure:
+    """An error that left a branch of a fan-out, a race or a map, and ended the branches beside it.
+
+    Attributes:
+        step: the fan-out, race or map.
+        child: the number of the branch, from 0.
+        branch: the parallel branch that the step ran on.
+        run: which of the recorded runs it belongs to, from 0.
+        seq: its place among everything that was recorded.
+        at: seconds since the recording began.
+    """
+
+    step: str
+    child: int = 0
     branch: str | None = None
     run: int = 0
     seq: int = 0

@@ -20,8 +20,9 @@ from google.adk.models.llm_response import LlmResponse
 from google.genai import types
 from pydantic import PrivateAttr
 
+from adk_fluent.backends.adk.middleware import runs
 from adk_fluent.backends.adk.middleware.calls import helper_call
-from adk_fluent.backends.adk.middleware.context import HelperContext
+from adk_fluent.backends.adk.middleware.context import HelperContext, HookContext
 from adk_fluent.backends.adk.middleware.stack import hook_error
 from adk_fluent.context.asking import Answer, Ask
 from adk_fluent.cost import budget
@@ -79,9 +80,8 @@ class Helpers:
         model = self._choose(ask.operation, asked)
         name = model if isinstance(model, str) else model.model
         self._last = key = _digest(name, ask)
-        if key in self._answers:
-            self._answers.move_to_end(key)
-            return self._answers[key]
+        if (known := self._remembered(key, name, ask, ctx)) is not None:
+            return known
         ctx.increment_llm_call_count()
         llm = LLMRegistry.new_llm(model) if isinstance(model, str) else model
         answer = await self._guarded(ask, _asked(llm, ask, ctx, used))
@@ -90,6 +90,23 @@ class Helpers:
             if len(self._answers) > CACHED:
                 self._answers.popitem(last=False)
         return answer
+
+    def _remembered(self, key: str, model: str, ask: Ask, ctx: InvocationContext) -> Answer:
+        """The answer to a question that was answered before, if any; a replay says what was remembered."""
+        known = self._answers.get(key)
+        recalls, notes = runs.asked(ctx, "answer_recalled"), runs.asked(ctx, "answer_remembered")
+        if known is not None:
+            self._answers.move_to_end(key)
+        if not recalls and (known is None or not notes):
+            return known
+        hook, request = HookContext(HelperContext(ctx, ask.operation)), _request(model, ask)
+        for recall in recalls:
+            if (found := recall(hook, request)) is not None:
+                known = _answer(found, ask) if found else None
+        if known is not None:
+            for tell in notes:
+                tell(hook, request, _response(known, ask))
+        return known
 
     def reject(self, operation: str, reason: str) -> None:
         """Warn about the last answer and forget it."""
@@ -135,12 +152,30 @@ async def _asked(llm: BaseLlm, ask: Ask, ctx: InvocationContext, used: list[Used
             used.append(Used(ask.operation, actions=native.written))
 
 
-async def _answered(llm: BaseLlm, ask: Ask, native: HelperContext, used: list[Used]) -> Answer:
+def _request(model: str, ask: Ask) -> LlmRequest:
     prompt = json.dumps(ask.texts, ensure_ascii=False) if ask.texts else ask.prompt
     content = types.Content(role="user", parts=[types.Part(text=prompt)])
-    request = LlmRequest(model=llm.model, contents=[content], config=types.GenerateContentConfig())
+    request = LlmRequest(model=model, contents=[content], config=types.GenerateContentConfig())
     if ask.schema is not None:
         request.set_output_schema(ask.schema)
+    return request
+
+
+def _response(answer: Answer, ask: Ask) -> LlmResponse:
+    """What a model would say to give an answer, of which nothing is used."""
+    part = _vectors(answer) if ask.texts else types.Part(text=answer)
+    return LlmResponse(
+        content=types.Content(role="model", parts=[part]), custom_metadata={budget.CACHED: True}
+    )
+
+
+def _answer(response: LlmResponse, ask: Ask) -> Answer:
+    said = "".join(map(_told, (response.content and response.content.parts) or []))
+    return json.loads(said) if ask.texts else said
+
+
+async def _answered(llm: BaseLlm, ask: Ask, native: HelperContext, used: list[Used]) -> Answer:
+    request = _request(llm.model, ask)
     said = ""
     last: LlmResponse | None = None
     async with aclosing(helper_call(llm, request, native)) as responses:
@@ -205,9 +240,12 @@ class _Embedding(BaseLlm):
         """The vectors for the texts of a request."""
         ((asked,),) = ((content.parts or []) for content in llm_request.contents)
         vectors = await self._embed(self.model, json.loads(asked.text or "[]"))
-        found = json.dumps([[float(number) for number in vector] for vector in vectors])
-        part = types.Part(inline_data=types.Blob(mime_type="application/json", data=found.encode()))
-        yield LlmResponse(content=types.Content(role="model", parts=[part]))
+        yield LlmResponse(content=types.Content(role="model", parts=[_vectors(vectors)]))
+
+
+def _vectors(vectors: Sequence[Sequence[float]]) -> types.Part:
+    found = json.dumps([[float(number) for number in vector] for vector in vectors])
+    return types.Part(inline_data=types.Blob(mime_type="application/json", data=found.encode()))
 
 
 def _own(model: Any) -> Embed:

@@ -237,53 +237,68 @@ class Onlooker(Protocol):
 def onlookers(ctx: InvocationContext, contest: BaseAgent) -> list[Onlooker]:
     """Of the values of a run, what those that look on when branches compete give for it."""
     names = [child.name for child in contest.sub_agents]
-    found = [begins(contest.name, ctx.branch, names) for begins in _asked(ctx, "race_begins")]
+    found = [begins(contest.name, ctx.branch, names) for begins in asked(ctx, "race_begins")]
     return [each for each in found if each is not None]
 
 
-def due(ctx: InvocationContext) -> Callable[[object], Awaitable[None]] | None:
-    """What a branch awaits before it gives an event or an error, where a value of the run keeps an order."""
+def due(ctx: InvocationContext, step: str) -> Callable[[int, object], Awaitable[None]] | None:
+    """What a branch awaits before it gives an event or an error, where a value of the run keeps an order.
+
+    Args:
+        step: the name of the composite whose branches they are.
+    """
     first = outermost(ctx).invocation_id
-    asked, cuts = _asked(ctx, "event_due"), _asked(ctx, "error_due")
-    if not asked:
+    events, errors = asked(ctx, "event_due"), asked(ctx, "error_due")
+    if not events:
         return None
 
-    async def wait(item: object) -> None:
+    async def wait(index: int, item: object) -> None:
         if isinstance(item, Event) and not item.partial and item.invocation_id == first:
-            for event_due in asked:
+            for event_due in events:
                 await event_due(item.author, item.branch, item.id)
         elif isinstance(item, BaseException):
-            for error_due in cuts:
-                await error_due(item)
+            for error_due in errors:
+                await error_due(item, step, ctx.branch, index)
 
     return wait
 
 
+def failed(ctx: InvocationContext, step: str) -> Callable[[int], None]:
+    """What is told that an error has left a branch of a step, and ends those beside it."""
+    told = asked(ctx, "branch_failed")
+
+    def tell(index: int) -> None:
+        for each in told:
+            each(step, ctx.branch, index)
+
+    return tell
+
+
 def afoot(ctx: InvocationContext) -> Afoot | None:
     """What counts what goes on in a run, where a value of it does."""
-    return next(iter(_asked(ctx, "afoot")), None)
+    return next(iter(asked(ctx, "afoot")), None)
 
 
 def heard_apart(ctx: InvocationContext, event: Event) -> None:
     """Tell the values of a run that want to know it: what plugins have seen, the run may never give."""
-    for tell in _asked(ctx, "event_apart"):
+    for tell in asked(ctx, "event_apart"):
         tell(event.id)
 
 
 def given(ctx: InvocationContext, event: Event) -> None:
     """Tell them that what was apart is given."""
-    for tell in _asked(ctx, "event_given"):
+    for tell in asked(ctx, "event_given"):
         tell(event.id)
 
 
-def _asked(ctx: InvocationContext, name: str) -> list[Any]:
+def asked(ctx: InvocationContext, name: str) -> list[Any]:
     """Of the values of a run, an attribute of those that have it."""
     run = _runs.get(outermost(ctx).invocation_id)
     held = [] if run is None else [getattr(value, name, None) for value in run.values.values()]
     return [each for each in held if each is not None]
 
 
-def remote_asked(ctx: InvocationContext, agent: str, request: Callable[[], LlmRequest]) -> list[Any]:
+def remoteasked(ctx: InvocationContext, agent: str, request: Callable[[], LlmRequest]) -> list[Any]:
     """What those values of a run make of a call of a remote agent that note such.
 
     Args:
@@ -293,8 +308,8 @@ def remote_asked(ctx: InvocationContext, agent: str, request: Callable[[], LlmRe
     found = [] if run is None else [getattr(value, "remote_asked", None) for value in run.values.values()]
     if not (noting := [tell for tell in found if tell is not None]):
         return []
-    asked = request()
-    return [tell(agent, asked, ctx.branch) for tell in noting]
+    sent = request()
+    return [tell(agent, sent, ctx.branch) for tell in noting]
 
 
 def keeps(ctx: InvocationContext) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import ExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
+from weakref import WeakKeyDictionary, WeakSet
 
 from adk_fluent.backends.afoot import Afoot
 
@@ -21,7 +22,8 @@ async def interleave(
     may: Callable[[int, T | None], bool] = lambda index, event: True,
     afoot: Afoot | None = None,
     turn: asyncio.Lock | None = None,
-    due: Callable[[T | BaseException | None], Awaitable[None]] | None = None,
+    due: Callable[[int, T | BaseException | None], Awaitable[None]] | None = None,
+    failed: Callable[[int], None] = lambda index: None,
 ) -> AsyncGenerator[tuple[int, T | None], None]:
     """Events of several generators as they come: `(index, event)`, and `(index, None)` when one ends.
 
@@ -36,7 +38,8 @@ async def interleave(
             again after each that was taken.
         afoot: counts the sources that go on.
         turn: held while whoever takes an event has it.
-        due: awaited by a source with what it is about to give, also an error or its end.
+        due: awaited by a source with its index and what it is about to give, also an error or its end.
+        failed: called with the index of a source whose error is taken, right before it ends all.
     """
     ready: list[_Given[T]] = []
     came, counted = asyncio.Event(), afoot or Afoot()
@@ -44,7 +47,7 @@ async def interleave(
 
     async def put(index: int, item: T | BaseException | None) -> None:
         if due is not None:
-            await due(item)
+            await due(index, item)
         given = _Given(index, item)
         ready.append(given)
         came.set()
@@ -71,6 +74,9 @@ async def interleave(
                 await give(index, source)
 
     tasks = [asyncio.ensure_future(drive(index, source)) for index, source in enumerate(sources)]
+    around = asyncio.current_task()
+    inside = [] if around is None else _inside.setdefault(around, [])
+    inside.append(tasks)
     try:
         running, last = len(tasks), None
         while running:
@@ -82,6 +88,7 @@ async def interleave(
             ready.remove(given)
             index, item = given.index, given.item
             if isinstance(item, BaseException):
+                failed(index)
                 raise item
             running -= item is None
             async with _held(turn, counted):
@@ -89,6 +96,7 @@ async def interleave(
             given.taken.set()
             last = index if item is not None and alone(index) else None
     finally:
+        inside.remove(tasks)
         await cancel(tasks)
 
 
@@ -119,14 +127,29 @@ class _Given(Generic[T]):
         return isinstance(self.item, BaseException) or asked(self.index, self.item)
 
 
+def _cancel(tasks: Sequence[asyncio.Task[Any]]) -> None:
+    # Task by task, each would go on for a round of the event loop for each task that it is in.
+    for task in tasks:
+        for inside in _inside.get(task, ()):
+            _cancel(inside)
+        if task not in _cancelled:  # a second time would disturb what it still has to close
+            _cancelled.add(task)
+            task.cancel()
+
+
 def is_cancelled() -> bool:
     """Whether somebody cancelled this task; if not, a `CancelledError` in it came from inside."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
 
-async def cancel(tasks: Sequence[asyncio.Future[Any]]) -> None:
-    """Cancel tasks and wait until they have really ended."""
-    for task in tasks:
-        task.cancel()
+_inside: WeakKeyDictionary[asyncio.Task[Any], list[Sequence[asyncio.Task[None]]]] = WeakKeyDictionary()
+"""Task → the tasks of the sources that it interleaves."""
+
+_cancelled: WeakSet[asyncio.Task[Any]] = WeakSet()
+
+
+async def cancel(tasks: Sequence[asyncio.Task[Any]]) -> None:
+    """Cancel tasks, and at once those inside them, and wait until they have really ended."""
+    _cancel(tasks)
     await asyncio.gather(*tasks, return_exceptions=True)

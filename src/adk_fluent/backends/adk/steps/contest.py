@@ -104,7 +104,14 @@ class Contest(Composite):
             return _is_piece(event) or all(each.may(name, wins) for each in watch)
 
         sources = [self._attempt(entry) for entry in entries]
-        run = interleave(sources, may=may, afoot=runs.afoot(ctx), turn=turn, due=runs.due(ctx))
+        run = interleave(
+            sources,
+            may=may,
+            afoot=runs.afoot(ctx),
+            turn=turn,
+            due=runs.due(ctx, self.name),
+            failed=runs.failed(ctx, self.name),
+        )
         async with aclosing(run):
             async for index, event in run:
                 entry = entries[index]

@@ -47,7 +47,8 @@ class FanOutComposite(Composite):
             alone=lambda index: bool(seen[index].problems),
             afoot=runs.afoot(ctx),
             turn=turns.lock,
-            due=runs.due(ctx),
+            due=runs.due(ctx, self.name),
+            failed=runs.failed(ctx, self.name),
         )
         async with aclosing(run) as events:
             async for index, event in events:

@@ -66,7 +66,8 @@ class MapComposite(Composite):
             alone=lambda position: bool(seen[position].problems),
             afoot=runs.afoot(ctx),
             turn=turns.lock,
-            due=runs.due(ctx),
+            due=runs.due(ctx, self.name),
+            failed=runs.failed(ctx, self.name),
         )
         async with aclosing(run) as events:
             async for position, event in events:

@@ -21,7 +21,7 @@ from google.adk.agents.run_config import RunConfig, StreamingMode  # pyright: ig
 from google.adk.events.event import Event
 
 from adk_fluent.backends.adk.compat import private
-from adk_fluent.backends.adk.middleware.runs import afoot, due
+from adk_fluent.backends.adk.middleware.runs import afoot, due, failed
 from adk_fluent.backends.adk.steps.branches import Turns
 from adk_fluent.backends.adk.steps.checkpoints import since_checkpoint
 from adk_fluent.backends.adk.steps.concurrency import interleave
@@ -148,7 +148,13 @@ class Stretch:
         head, *others = self.stages
         sources = [self._say(head) if head.told is None else self._tell(head, head.told)]
         sources += [self._take(stage, self.stages[number]) for number, stage in enumerate(others)]
-        run = interleave(sources, afoot=afoot(self.ctx), turn=self.turns.lock, due=due(self.ctx))
+        run = interleave(
+            sources,
+            afoot=afoot(self.ctx),
+            turn=self.turns.lock,
+            due=due(self.ctx, self.owner.name),
+            failed=failed(self.ctx, self.owner.name),
+        )
         async with aclosing(run) as events:
             async for index, event in events:
                 if event is not None:
