@@ -126,7 +126,7 @@ class MadeAlike:
     __slots__ = ("tool",)
 
     def __init__(self, tool: object) -> None:
-        self.tool = tool
+        self.tool: object = tool
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, MadeAlike) and _alike(self.tool, other.tool)
