@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping
+from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ from adk_fluent.adopt import adopt
 from adk_fluent.backends.events import AgentEvent, RunResult
 from adk_fluent.errors import AnswerError, ArgumentError, RunError, SessionError
 from adk_fluent.expr.base import Expr
+from adk_fluent.expr.session import Chat
 from adk_fluent.testing import AgentHarness, MockBackend, call_tool, mock_backend
 from tests.backends.support import SERVICES, close, said, session_service, speakers
 
@@ -232,6 +234,14 @@ async def test_a_conversation_takes_the_answer() -> None:
         response = await harness.send("hi")
         assert response.pending[0].kind == "result"
         assert (await harness.resume(answers={response.pending[0].id: "fixed"})).final_text == "It is fixed."
+
+
+@pytest.mark.parametrize("resume", [Expr[Any].resume, Chat[Any].resume, AgentHarness.resume])
+def test_every_resume_takes_its_arguments_in_one_order(resume: Callable[..., Any]) -> None:
+    """Answers come before approvals, and these go by their name alone."""
+    given = signature(resume).parameters
+    assert [name for name in given if name in ("answers", "approvals")] == ["answers", "approvals"]
+    assert given["approvals"].kind is Parameter.KEYWORD_ONLY
 
 
 async def test_a_typed_answer_is_still_to_come() -> None:

@@ -66,13 +66,13 @@ class Chat(Generic[T_co]):
         return result
 
     async def resume(
-        self, approvals: Mapping[str, Any] | None = None, *, answers: Mapping[str, Any] | None = None
+        self, answers: Mapping[str, Any] | None = None, *, approvals: Mapping[str, Any] | None = None
     ) -> RunResult[T_co]:
         """Go on with the turn that waits; the conversation goes on after it.
 
         Args:
-            approvals: `RunResult.pending` id → `True`, `False`, or a payload that approves.
             answers: `RunResult.pending` id → the answer, in the form that `Pending.form` names.
+            approvals: the same for approvals: id → `True`, `False`, or a payload that approves.
 
         Raises:
             SessionError: it does not wait for one of these answers.

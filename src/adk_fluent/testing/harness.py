@@ -80,16 +80,16 @@ class AgentHarness:
             return self._failed(error)
 
     async def resume(
-        self, approvals: Mapping[str, Any] | None = None, *, answers: Mapping[str, Any] | None = None
+        self, answers: Mapping[str, Any] | None = None, *, approvals: Mapping[str, Any] | None = None
     ) -> Response:
         """Go on with a turn that waits; what it raises is in `.errors`.
 
         Args:
-            approvals: `Response.pending` id → `True`, `False`, or a payload that approves.
             answers: `Response.pending` id → the answer, in the form that `Pending.form` names.
+            approvals: the same for approvals: id → `True`, `False`, or a payload that approves.
         """
         try:
-            return self._response(await self._chat.resume(approvals, answers=answers))
+            return self._response(await self._chat.resume(answers, approvals=approvals))
         except Exception as error:  # noqa: BLE001  # likewise
             return self._failed(error)
 
