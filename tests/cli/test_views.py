@@ -54,7 +54,16 @@ WRITTEN: dict[str, Any] = {
     "tool_calls": [{"name": "weather", "args": {"city": "Rome"}, "id": "c1"}],
     "tool_results": [{"name": "weather", "result": {"result": "sunny"}, "id": "c1"}],
     "transfer_to": "boss",
-    "pending": [{"id": "p1", "agent": "boss", "message": "Send it?"}],
+    "pending": [
+        {
+            "id": "p1",
+            "agent": "boss",
+            "kind": "approval",
+            "message": "Send it?",
+            "form": "True, False or a payload that approves",
+            "payload": {},
+        }
+    ],
     "usage": {"input_tokens": 4, "output_tokens": 3},
     "model": "small",
     "error": "429: too many",
@@ -80,6 +89,7 @@ def test_an_event_as_json_word_for_word() -> None:
         "session_id": "s1",
         "text": "Done.",
         "state": {"k": 1},
+        "pending": [],
     }
 
 
