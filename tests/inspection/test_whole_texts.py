@@ -116,7 +116,7 @@ desk (agent)
   contract:     (not set)
   history:      FULL: user; perhaps desk, billing, refunds, shop
   tools:        lookup, web_search, transfer_to_agent
-  unknown:      web_search, peek, <lambda>
+  unknown:      peek, <lambda>
   callbacks:    before_agent: note, greet; before_model: peek, <lambda>
   children:     billing, refunds, shop
   visibility:   user
@@ -325,7 +325,7 @@ def test_what_is_known_of_callbacks_and_helpers_is_json() -> None:
     desk = DESK.explain().agents["desk"].data()
     assert desk["callbacks"] == {"before_agent": ["note", "greet"], "before_model": ["peek", "<lambda>"]}
     assert desk["children"] == ["billing", "refunds", "shop"]
-    assert desk["anatomy"]["unknown"] == ["web_search", "peek", "<lambda>"]
+    assert desk["anatomy"]["unknown"] == ["peek", "<lambda>"]
 
 
 SMALL = ModelCandidate("gemini-2.5-flash", 0.15, 0.60, quality_tier=1)
