@@ -32,6 +32,7 @@ from google.genai.types import FunctionDeclaration
 from pydantic import BaseModel, ConfigDict
 from pydantic_core import to_jsonable_python
 
+from adk_fluent.backends.adk.compat.code_executors import in_threads
 from adk_fluent.errors import CompileError
 
 AgentStateT = TypeVar("AgentStateT", bound=BaseModel)
@@ -254,6 +255,8 @@ class AssemblingAgent(LlmAgent):
             # Where ADK looks for a server-side conversation only after the contents, it must not find one.
             flow.request_processors.append(Stateless())
         flow.request_processors.extend((HandOvers(), *self.finishers()))
+        if self.code_executor is not None:
+            flow.response_processors = in_threads(flow.response_processors)
         choose_model(flow, self.called)
         return flow
 
