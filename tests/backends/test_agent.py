@@ -472,3 +472,9 @@ async def test_scripted_models_are_no_default(caplog: pytest.LogCaptureFixture) 
     caplog.set_level(logging.INFO, "adk_fluent.models")
     await Agent("scripted_unnamed").run("hi", backend=mock_backend({"scripted_unnamed": "ok"}))
     assert [record for record in caplog.records if record.name == "adk_fluent.models"] == []
+
+
+async def test_a_default_of_the_program_s_own_is_named_everywhere(default_model: str) -> None:
+    """Scripted answers, and what they cost, go by the model that ADK would ask."""
+    run = await Agent("a").run("hi", backend=mock_backend({"a": "ok"}))
+    assert {event.model for event in run if event.model} == {default_model}

@@ -28,9 +28,10 @@ from google.adk.tools.function_tool import FunctionTool
 from google.genai import types
 
 from adk_fluent import Agent, FanOut, Loop, Pipeline, Route, T, gate, map_over, race
+from adk_fluent.backends.adk.compat import mcp_sessions
 from adk_fluent.backends.adk.running import toolsets as counted
 from adk_fluent.backends.events import AgentEvent
-from adk_fluent.errors import AgentTimeoutError, RunError
+from adk_fluent.errors import AgentTimeoutError, CompileError, RunError
 from adk_fluent.expr.base import Expr
 from adk_fluent.testing import call_tool, mock_backend
 from tests.backends.support import Hang, called, replies, script
@@ -672,3 +673,16 @@ async def test_one_process_for_a_conversation(client: Callable[[Path], BaseTools
         (started,) = processes(log)
         assert alive(started)
     assert not alive(started)
+
+
+@pytest.mark.parametrize("name", ["_run", "_client"])
+def test_a_name_of_adks_connections_that_moved_is_named(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What ends a connection that is still being opened uses private names of ADK, and probes them."""
+    managers = import_module("google.adk.tools.mcp_tool.mcp_session_manager")
+    contexts = import_module("google.adk.tools.mcp_tool.session_context")
+    kind, opener = managers.MCPSessionManager, contexts.SessionContext
+    assert mcp_sessions.probe(kind) is opener
+    moved = {"_run": None} if name == "_run" else {"__init__": BaseToolset.__init__}
+    monkeypatch.setattr(contexts, "SessionContext", type("SessionContext", (opener,), moved))
+    with pytest.raises(CompileError, match=f"has no SessionContext.{name}"):
+        mcp_sessions.probe(kind)

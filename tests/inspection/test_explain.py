@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 
+import pytest
 from google.adk.agents import LlmAgent
 
 from adk_fluent import Agent, Route, S, gate
+from adk_fluent.backends.adk.compat import private
+from adk_fluent.errors import CompileError
 from adk_fluent.inspection import explain
 from adk_fluent.ir import Match
 from adk_fluent.middleware import retry, timeout
@@ -105,3 +109,26 @@ def test_the_middleware_that_acts_on_an_agent_is_listed() -> None:
     assert found["b"].data()["middleware"] == ["Timeout"]
     assert "  middleware:   Timeout, Retry" in str(found["a"]).splitlines()
     assert "middleware" not in str(Agent("a").explain())
+
+
+# --- the model of an agent that names none ---------------------------------------------------------
+
+
+def test_the_default_model_is_the_one_that_adk_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program may set a default of its own; where ADK is not loaded, its source says the default."""
+    line = "  model:        (not set — the model of the agent above, else ADK's default, {})"
+    agent = Agent("a")
+    if hasattr(LlmAgent, "set_default_model"):
+        monkeypatch.setattr(LlmAgent, "_default_model", LlmAgent.DEFAULT_MODEL)
+        LlmAgent.set_default_model("house-model")
+        assert line.format("house-model") in str(agent.explain()).splitlines()
+    monkeypatch.delitem(sys.modules, "google.adk.agents.llm_agent")
+    assert line.format(LlmAgent.DEFAULT_MODEL) in str(agent.explain()).splitlines()
+
+
+@pytest.mark.newest
+def test_a_default_model_that_moved_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The private name that holds ADK's default model is probed like the others."""
+    monkeypatch.delattr(LlmAgent, "_default_model")
+    with pytest.raises(CompileError, match=r"has no LlmAgent\._default_model"):
+        private.probe()

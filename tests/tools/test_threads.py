@@ -14,19 +14,22 @@ from typing import Any, cast
 
 import pytest
 from google.adk.agents.llm_agent import LlmAgent
+from google.adk.code_executors.base_code_executor import BaseCodeExecutor
+from google.adk.code_executors.code_execution_utils import CodeExecutionResult
 from google.adk.runners import Runner
 from google.adk.sessions import InMemorySessionService
 from google.adk.tools.function_tool import FunctionTool
 from google.adk.tools.long_running_tool import LongRunningFunctionTool
 from google.adk.tools.tool_context import ToolContext
 from google.genai import types
+from pydantic import PrivateAttr
 
 from adk_fluent import Agent, T
 from adk_fluent.adopt import adopt
 from adk_fluent.backends.adk import threads
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.di import Resource
-from adk_fluent.errors import ArgumentError
+from adk_fluent.errors import AgentTimeoutError, ArgumentError
 from adk_fluent.expr.base import Expr
 from adk_fluent.middleware import retry
 from adk_fluent.testing import call_tool, mock_backend
@@ -624,3 +627,60 @@ async def test_a_tool_made_for_a_request_is_not_kept(make: Callable[[Callable[..
     await threads_have_ended()
     gc.collect()
     assert [each() for each in handles] == [None]
+
+
+# --- code that a model writes ---------------------------------------------------------------------
+
+
+class Waiting(BaseCodeExecutor):
+    """Runs code until it is let go."""
+
+    _began: threading.Event = PrivateAttr(default_factory=threading.Event)
+    _go_on: threading.Event = PrivateAttr(default_factory=threading.Event)
+    _asked: list[str] = PrivateAttr(default_factory=list[str])
+
+    @property
+    def asked(self) -> list[str]:
+        """The code that it was given."""
+        return self._asked
+
+    def execute_code(self, invocation_context: Any, code_execution_input: Any) -> CodeExecutionResult:
+        self._asked.append(code_execution_input.code.strip())
+        self._began.set()
+        assert self._go_on.wait(LIMIT), "the event loop was blocked"
+        return CodeExecutionResult(stdout=f"{len(self._asked)}")
+
+    async def let_go(self) -> None:
+        """Let it go once it has begun."""
+        await in_thread(self._began.wait, LIMIT)
+        self._go_on.set()
+
+
+CODE = "I count.\n```python\nprint({})\n```\n"
+
+
+async def test_code_of_a_model_is_run_in_a_thread() -> None:
+    """Other runs go on while an executor runs code; each block is run once, and told with its result."""
+    executor = Waiting()
+    agent = Agent("a").code_executor(executor)
+    backend = mock_backend({"a": [CODE.format(1), CODE.format(2), "Two."]})
+    run, _ = await asyncio.gather(agent.run("hi", backend=backend), executor.let_go())
+    assert executor.asked == ["print(1)", "print(2)"]
+    codes = [part.executable_code for event in run for part in event.parts if part.executable_code]
+    results = [
+        part.code_execution_result for event in run for part in event.parts if part.code_execution_result
+    ]
+    assert [str(code.code).strip() for code in codes] == ["print(1)", "print(2)"]
+    assert [str(result.output).split()[-1] for result in results] == ["1", "2"]
+    assert run[-1].content == "Two."
+
+
+async def test_a_limit_holds_while_code_runs() -> None:
+    """A time limit ends an agent whose executor is still running code."""
+    executor = Waiting()
+    agent = Agent("a").code_executor(executor).timeout(0.05)
+    try:
+        with pytest.raises(AgentTimeoutError):
+            await agent.run("hi", backend=mock_backend({"a": [CODE.format(1), "One."]}))
+    finally:
+        await executor.let_go()

@@ -17,7 +17,7 @@ from adk_fluent.backends.adk.steps.scripted import (
     ToolCall,
     check_script,
 )
-from adk_fluent.backends.adk.steps.tree import DEFAULT_MODEL
+from adk_fluent.backends.adk.steps.tree import default_model
 from adk_fluent.errors import ArgumentError, MockError
 from adk_fluent.ir.base import UNSET, Node, walk
 from adk_fluent.ir.nodes import AgentNode, RemoteAgentNode
@@ -101,7 +101,7 @@ class MockBackend(ScriptedBackend):
         """A scripted model for the agent; uses of one agent in several places share its script."""
         key = node.name if node.name in self._responses else origin
         merge = node.output_schema in (UNSET, None) and not answered_fields(node)
-        named = model or DEFAULT_MODEL
+        named = model or default_model()
         name = named if isinstance(named, str) else named.model
         keys = {field.name: field.key for field in node.written_fields}
         return ScriptedLlm.of(self._playing(key, origin), merge_state=merge, name=name, keys=keys)

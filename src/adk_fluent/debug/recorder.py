@@ -311,9 +311,10 @@ def _saves(saved: Any) -> Any:
 
 def default_model() -> str:
     """The model that the installed ADK asks where an agent names none."""
-    from adk_fluent.backends.adk.steps.tree import DEFAULT_MODEL
+    from adk_fluent.cost.prices import name_of
+    from adk_fluent.inspection import wording
 
-    return DEFAULT_MODEL
+    return name_of(wording.default_model())
 
 
 def _sees_races() -> bool:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final, cast
 
+from adk_fluent.cost.prices import name_of
 from adk_fluent.ir.base import UNSET
 from adk_fluent.ir.functions import function_name
 from adk_fluent.ir.nodes import AgentNode, RemoteAgentNode
@@ -20,16 +22,35 @@ from adk_fluent.tools.spec import Tool
 NOT_SET = "(not set)"
 
 
-@cache
 def no_model() -> str:
-    """What is said of an agent that names no model: ADK's default, read from its source and not imported."""
+    """What is said of an agent that names no model: which one ADK takes by default."""
+    name = name_of(default_model())
+    default = f", {name}" if name else ""
+    return f"(not set — the model of the agent above, else ADK's default{default})"
+
+
+def default_model() -> object:
+    """ADK's model for agents that name none: the name, or the model itself; nothing if it is not known.
+
+    An ADK that is loaded is asked, since `set_default_model` may have changed it, which nothing public tells.
+    To explain an expression, none is loaded: its source has the name.
+    """
+    agent: Any = getattr(sys.modules.get("google.adk.agents.llm_agent"), "LlmAgent", None)
+    return _default_in_source() if agent is None else getattr(agent, DEFAULT, agent.DEFAULT_MODEL)
+
+
+DEFAULT: Final = "_default_model"
+"""Where ADK's `LlmAgent` keeps what `set_default_model` was given; `private` probes it."""
+
+
+@cache
+def _default_in_source() -> str:
     found = find_spec("google.adk")
     folders = (found and found.submodule_search_locations) or ()
     files = [file for folder in folders if (file := Path(folder, "agents", "llm_agent.py")).is_file()]
     source = files[0].read_text(encoding="utf-8") if files else ""
     named = re.search(r"^ +DEFAULT_MODEL\b[^=\n]*= *['\"]([^'\"]+)['\"]", source, flags=re.MULTILINE)
-    default = f", {named[1]}" if named else ""
-    return f"(not set — the model of the agent above, else ADK's default{default})"
+    return named[1] if named else ""
 
 
 def type_name(schema: object) -> str:

@@ -12,10 +12,12 @@ import copyreg
 from collections.abc import Iterable
 from contextvars import ContextVar
 from functools import cache
-from typing import Any, Final
+from types import CodeType
+from typing import Any, Final, cast
 
 from google.adk.tools.base_toolset import BaseToolset
 
+from adk_fluent.backends.adk.compat import private
 from adk_fluent.backends.adk.compat.finishing import to_the_end
 
 PATIENCE: Final = 10.0
@@ -36,9 +38,25 @@ def end_with_the_run(toolset: BaseToolset) -> None:
         manager.__class__ = _ending(kind)
 
 
+def probe(kind: type[Any]) -> type[Any]:
+    """The class that opens connections for a class of session managers, with each private name used here.
+
+    Raises:
+        CompileError: a name is missing in the installed google-adk.
+    """
+    from google.adk.tools.mcp_tool.session_context import SessionContext
+
+    for owner, name in ((kind, "_create_client"), (kind, "create_session"), (SessionContext, "_run")):
+        private.require(owner, name)
+    if "_client" not in SessionContext.__init__.__code__.co_names:
+        private.require(SessionContext, "_client")
+    return SessionContext
+
+
 @cache
 def _ending(kind: type[Any]) -> type[Any]:
     """The class of ADK's session managers, that ends what it began to open."""
+    opener = cast(Any, probe(kind))._run.__code__
 
     class Ending(kind):
         """Opens connections, and ends those that were given up before they were open."""
@@ -62,7 +80,7 @@ def _ending(kind: type[Any]) -> type[Any]:
             try:
                 return await above.create_session(*args, **options)
             except BaseException:
-                if opening := list(_opening(clients)):
+                if opening := list(_opening(clients, opener)):
                     for task in opening:
                         task.cancel()
                     await to_the_end(asyncio.wait(opening, timeout=PATIENCE))
@@ -73,12 +91,12 @@ def _ending(kind: type[Any]) -> type[Any]:
     return Ending
 
 
-def _opening(clients: Iterable[object]) -> Iterable[asyncio.Task[Any]]:
+def _opening(clients: Iterable[object], opener: CodeType) -> Iterable[asyncio.Task[Any]]:
     """The tasks in which ADK opens connections with these clients: nothing else knows them any more."""
     for task in asyncio.all_tasks():
         coroutine: Any = task.get_coro()
         frame = getattr(coroutine, "cr_frame", None)
-        if frame is not None and coroutine.__qualname__ == "SessionContext._run":
+        if frame is not None and frame.f_code is opener:
             client = getattr(frame.f_locals.get("self"), "_client", None)
             if any(client is each for each in clients):
                 yield task

@@ -32,7 +32,9 @@ from google.genai.types import FunctionDeclaration
 from pydantic import BaseModel, ConfigDict
 from pydantic_core import to_jsonable_python
 
+from adk_fluent.backends.adk.compat.code_executors import in_threads
 from adk_fluent.errors import CompileError
+from adk_fluent.inspection.wording import DEFAULT
 
 AgentStateT = TypeVar("AgentStateT", bound=BaseModel)
 """A checkpoint. ADK only dumps and validates it, so it need not derive from ADK's experimental base class."""
@@ -254,6 +256,8 @@ class AssemblingAgent(LlmAgent):
             # Where ADK looks for a server-side conversation only after the contents, it must not find one.
             flow.request_processors.append(Stateless())
         flow.request_processors.extend((HandOvers(), *self.finishers()))
+        if self.code_executor is not None:
+            flow.response_processors = in_threads(flow.response_processors)
         choose_model(flow, self.called)
         return flow
 
@@ -317,11 +321,6 @@ def forget_interaction(request: LlmRequest) -> None:
 def _contents_position(processors: list[Any]) -> int:
     names = [type(processor).__name__ for processor in processors]
     return names.index("_ContentLlmRequestProcessor")
-
-
-def default_model() -> str | BaseLlm:
-    """The model of agents that name none: `set_default_model` may change it, and nothing public tells."""
-    return cast("str | BaseLlm", getattr(LlmAgent, "_default_model", LlmAgent.DEFAULT_MODEL))
 
 
 @cache
@@ -508,16 +507,27 @@ def probe() -> None:
     ]
     if hasattr(LlmAgent, "_run_impl"):  # where agents can be nodes of a graph
         names += [(LlmAgent, "_validate_output_data"), (InvocationContext, "_enqueue_event")]
+    if hasattr(LlmAgent, "set_default_model"):
+        names.append((LlmAgent, DEFAULT))
     for owner, name in names:
-        if not callable(getattr(owner, name, None)):
-            raise CompileError(
-                f"The installed google-adk has no {owner.__name__}.{name}, which adk-fluent needs. "
-                "Use a google-adk release that adk-fluent supports (>=1.25,<3)."
-            )
+        require(owner, name)
 
     if "_invocation_cost_manager" not in InvocationContext.__private_attributes__:
         raise CompileError(
             "The installed google-adk counts model calls in a way that adk-fluent does not know. "
+            "Use a google-adk release that adk-fluent supports (>=1.25,<3)."
+        )
+
+
+def require(owner: type, name: str) -> None:
+    """Check that a class of ADK's has a private name.
+
+    Raises:
+        CompileError: it has not.
+    """
+    if getattr(owner, name, None) is None:
+        raise CompileError(
+            f"The installed google-adk has no {owner.__name__}.{name}, which adk-fluent needs. "
             "Use a google-adk release that adk-fluent supports (>=1.25,<3)."
         )
 

@@ -18,7 +18,7 @@ from adk_fluent.backends.adk.durable.around import Surroundings, calls_of, count
 from adk_fluent.backends.adk.durable.steps import Json, Step, Table, Tell, current
 from adk_fluent.backends.adk.middleware.parting import around_of
 from adk_fluent.backends.adk.steps.selecting import is_scripted
-from adk_fluent.backends.adk.steps.tree import DEFAULT_MODEL
+from adk_fluent.backends.adk.steps.tree import default_model
 
 
 class DurableLlm(BaseLlm):
@@ -45,7 +45,7 @@ class DurableLlm(BaseLlm):
             around: knows what stands around it there.
             beside: of a model that is not known when the tree is compiled, what a worker finds it by.
         """
-        asker = Asker(model or DEFAULT_MODEL, around)
+        asker = Asker(model or default_model(), around)
         made = cls(model=asker.name)
         made._step, made._asker, made._scripted = (key, agent), asker, is_scripted(model)
         made._beside = beside

@@ -55,7 +55,7 @@ from adk_fluent.backends.adk.running.toolsets import every_agent, in_use, toolse
 from adk_fluent.backends.adk.running.visibility import VisibilityPlugin
 from adk_fluent.backends.adk.steps.live import refuse_live
 from adk_fluent.backends.adk.steps.once import once
-from adk_fluent.backends.adk.steps.tree import DEFAULT_MODEL, model_of, tell_default_model
+from adk_fluent.backends.adk.steps.tree import default_model, model_of, tell_default_model
 from adk_fluent.backends.events import AgentEvent
 from adk_fluent.backends.protocol import StoredSession, gathered
 from adk_fluent.backends.reading import limited
@@ -100,7 +100,7 @@ class Compiled:
     def models(self) -> Mapping[str, str]:
         """Agent → the name of its model, for responses that do not name theirs; those in tools, too."""
         agents = reversed([*every_agent(self.app.root_agent)])  # of two of one name the outer one counts
-        return {agent.name: name_of(model_of(agent) or DEFAULT_MODEL) for agent in agents}
+        return {agent.name: name_of(model_of(agent) or default_model()) for agent in agents}
 
     @cached_property
     def outlet(self) -> Outlet:

@@ -13,7 +13,7 @@ from adk_fluent.backends.adk.remote.noting import Answering
 from adk_fluent.backends.adk.running.backend import ADKBackend
 from adk_fluent.backends.adk.running.runner import fresh_services
 from adk_fluent.backends.adk.running.unscripted import Unscripted, with_scripted_tools
-from adk_fluent.backends.adk.steps.tree import DEFAULT_MODEL
+from adk_fluent.backends.adk.steps.tree import default_model
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.nodes import AgentNode, RemoteAgentNode
 from adk_fluent.middleware.keeping import Simulation
@@ -60,11 +60,11 @@ def agent_like(node: RemoteAgentNode) -> AgentNode:
 
 def model_of_name(model: str | BaseLlm | None) -> BaseLlm:
     """The model itself, of its name; `None` stands for ADK's default."""
-    named = model or DEFAULT_MODEL
+    named = model or default_model()
     return LLMRegistry.new_llm(named) if isinstance(named, str) else named
 
 
 def name_of_model(model: str | BaseLlm | None) -> str:
     """The name of a model; `None` stands for ADK's default."""
-    named = model or DEFAULT_MODEL
+    named = model or default_model()
     return named if isinstance(named, str) else named.model

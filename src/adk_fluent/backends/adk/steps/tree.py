@@ -5,17 +5,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator
 from functools import cache
+from typing import cast
 
 from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.llm_agent import LlmAgent
 from google.adk.models.base_llm import BaseLlm
 
-from adk_fluent.backends.adk.compat import private
 from adk_fluent.cost.prices import name_of
+from adk_fluent.inspection import wording
 
 logger: logging.Logger = logging.getLogger("adk_fluent.models")
-DEFAULT_MODEL: str = LlmAgent.DEFAULT_MODEL
-"""The model of an agent that names none, as ADK has it."""
 
 
 def below(agent: BaseAgent) -> Iterator[BaseAgent]:
@@ -49,11 +48,16 @@ def model_of(agent: BaseAgent | None) -> str | BaseLlm | None:
     return None
 
 
+def default_model() -> str | BaseLlm:
+    """The model of an agent that names none, as ADK has it now."""
+    return cast("str | BaseLlm", wording.default_model())
+
+
 def tell_default_model(agents: Iterable[BaseAgent]) -> None:
     """Log which model answers for the agents that name none; once for the same agents."""
     unnamed = [agent.name for agent in agents if isinstance(agent, LlmAgent) and model_of(agent) is None]
     if unnamed:
-        _tell(tuple(unnamed), name_of(private.default_model()))
+        _tell(tuple(unnamed), name_of(default_model()))
 
 
 @cache
