@@ -7,9 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from google.adk import agents as adk_agents
 from google.adk.agents import LlmAgent
 from google.adk.tools import FunctionTool
+from google.adk.tools import exit_loop as adk_exit_loop
 from google.adk.tools.base_tool import BaseTool
+from pydantic import BaseModel
 
 from adk_fluent import Agent
 from adk_fluent.adopt import adopt
@@ -17,6 +20,7 @@ from adk_fluent.adopt.proving import run_alike
 from adk_fluent.adopt.source import Source
 from adk_fluent.backends.adk.running import proving
 from adk_fluent.backends.adk.running.standing import StandingBackend, callable_tools, calls_of
+from adk_fluent.backends.stand_ins import in_form
 from adk_fluent.cli import convert as convert_module
 from adk_fluent.cli.convert import scripts
 from adk_fluent.ir.tools import loop_enders
@@ -380,3 +384,38 @@ def test_what_is_not_compared_is_said_once(cli: Cli, tmp_path: Path) -> None:
     done = cli("convert", "clock.py", "--verify")
     assert "verified" in done.err, done.err
     assert done.err.count("not compared: ") == done.err.count("requests of boss") == 1
+
+
+agents: Any = adk_agents
+"""With classes that ADK calls deprecated."""
+
+
+class Bill(BaseModel):
+    """What is to be paid."""
+
+    total: int
+    note: str = ""
+
+
+@pytest.mark.filterwarnings("ignore:LoopAgent is deprecated:DeprecationWarning")
+@pytest.mark.parametrize("schema", [Bill, list[Bill], list[str]], ids=["a model", "models", "texts"])
+@pytest.mark.parametrize("loops", [False, True], ids=["once", "in a loop"])
+async def test_a_typed_answer_beside_tools_is_given_by_a_tool(schema: Any, loops: bool) -> None:
+    """The model that stands in calls `set_model_response`, as the real one would, and both sides agree."""
+    tools: list[Any] = [look_up, *([adk_exit_loop] if loops else [])]
+    agent = LlmAgent(name="a", model="gemini-2.5-flash", output_schema=schema, tools=tools)
+    native = agents.LoopAgent(name="loop", max_iterations=3, sub_agents=[agent]) if loops else agent
+    expression = adopt(native)
+    for what, script in scripts(expression.node):
+        played = await proving.played(native, StandingBackend(script), "Hello.", {})
+        called = [name for event in played.events for name, _ in event[2]]
+        assert called == ["look_up"] * bool(what) + ["set_model_response"] + ["exit_loop"] * loops
+        assert await run_alike(native, expression, answers=script, tools="recorded") == []
+
+
+async def test_a_typed_answer_of_an_agent_without_a_script() -> None:
+    """An agent outside the tree answers by the tool as well, with the smallest value."""
+    answer = in_form("a", "An answer.")
+    agent = LlmAgent(name="a", model="gemini-2.5-flash", output_schema=Bill, tools=[look_up])
+    played = await proving.played(agent, StandingBackend({"a": answer}), "Hello.", {})
+    assert [call for event in played.events for call in event[2]] == [("set_model_response", {"total": 0})]

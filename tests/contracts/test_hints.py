@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Annotated, Any, Literal
 
 import pytest
+from google.adk.models.base_llm import BaseLlm
 
 from adk_fluent import Agent, C, FanOut, Pipeline, RemoteAgent, Route, S, gate, map_over
 from adk_fluent.contracts import check_a2a_contracts, check_all
@@ -135,6 +138,39 @@ def test_a_tool_with_the_name_of_one_that_adk_gives() -> None:
         assert "Rename yours." in hint(slip, "duplicate-tool")
     for fine in (boss, typed, Agent("a").tool(finish_task), boss >> typed):
         assert not [issue for issue in check_all(fine).issues if issue.code == "duplicate-tool"]
+
+
+class Able(BaseLlm):
+    """A model that can be asked for a type beside tools, and says so where ADK asks it."""
+
+    @property
+    def capabilities(self) -> Any:
+        return SimpleNamespace(output_schema_and_tools=True)
+
+    def generate_content_async(self, llm_request: Any, stream: bool = False) -> Any: ...
+
+
+@pytest.mark.parametrize(
+    ("model", "vertex", "severity"),
+    [
+        ("gemini-2.5-flash", "", "error"),
+        ("gemini-2.5-flash", "true", None),
+        ("claude-sonnet-4", "true", "error"),
+        ("openai/gpt-4o", "", "warn"),
+        ("anthropic/claude-sonnet-4", "", "error"),
+        (Able(model="mine"), "", None),
+        (None, "1", None),
+        (None, "", "error"),
+    ],
+)
+def test_a_tool_by_which_only_some_models_answer(
+    monkeypatch: pytest.MonkeyPatch, model: Any, vertex: str, severity: str | None
+) -> None:
+    """ADK declares `set_model_response` unless the model can be asked for a type beside tools."""
+    monkeypatch.setitem(os.environ, "GOOGLE_GENAI_USE_ENTERPRISE", vertex)
+    slip = Agent("typed", model).tool(set_model_response).returns(int)
+    found = [issue.severity.value for issue in check_all(slip).issues if issue.code == "duplicate-tool"]
+    assert found == ([] if severity is None else [severity])
 
 
 LITERAL = [case for case in FAULTY if case.code == "literal-placeholder"]

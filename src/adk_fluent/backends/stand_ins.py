@@ -50,8 +50,58 @@ def stand_in(node: AgentNode, root: Node) -> str:
     return wanted if wanted is not None else f"(what {node.name} answers)"
 
 
-def in_form(agent: str, words: str) -> Callable[[LlmRequest], str]:
+def by_tool(words: str) -> Callable[[LlmRequest], Any]:
+    """An answer by ADK's tool for typed answers, where the model is offered it; else, and after it, in words.
+
+    Older models answer an agent with a type and tools so; ADK decides it by the model.
+
+    Args:
+        words: the answer, as JSON.
+    """
+
+    def answer(request: LlmRequest) -> Any:
+        if (declared := _answer_tool(request)) is None:
+            return words
+        names: Mapping[str, Any] = _parameters(declared).get("properties") or {}
+        value: object = json.loads(words)
+        given = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+        is_whole = isinstance(value, dict) and (len(names) != 1 or given.keys() <= names.keys())
+        return _call(given if is_whole else {next(iter(names), "response"): cast(object, value)})
+
+    return answer
+
+
+ANSWER_TOOL: Final = "set_model_response"
+"""ADK's tool by which a model gives a typed answer."""
+
+
+def _call(arguments: Mapping[str, Any]) -> Any:
+    from adk_fluent.backends.mock import call_tool  # with ADK, which whoever has a request has imported
+
+    return call_tool(ANSWER_TOOL, **arguments)
+
+
+def _answer_tool(request: LlmRequest) -> Any:
+    """The declaration of that tool in a request; `None` without one, or if the model has just called it."""
+    last = (request.contents[-1].parts or ()) if request.contents else ()
+    if any(part.function_response and part.function_response.name == ANSWER_TOOL for part in last):
+        return None
+    offered = (getattr(tool, "function_declarations", None) or () for tool in request.config.tools or ())
+    return next((one for some in offered for one in some if one.name == ANSWER_TOOL), None)
+
+
+def _parameters(declared: Any) -> Mapping[str, Any]:
+    """The JSON schema of what a declared function takes."""
+    schema: Any = getattr(declared, "parameters_json_schema", None)
+    if schema is None and declared.parameters is not None:
+        schema = declared.parameters.model_dump(mode="json", exclude_none=True)
+    return cast("Mapping[str, Any]", schema) if isinstance(schema, Mapping) else {}
+
+
+def in_form(agent: str, words: str) -> Callable[[LlmRequest], Any]:
     """What an agent outside the tree answers: the smallest instance of the type that its request asks for.
+
+    It answers by ADK's tool for typed answers where its request offers that.
 
     A node of a graph may run such an agent.
 
@@ -59,7 +109,10 @@ def in_form(agent: str, words: str) -> Callable[[LlmRequest], str]:
         words: what it answers if its request asks for no type.
     """
 
-    def answer(request: LlmRequest) -> str:
+    def answer(request: LlmRequest) -> Any:
+        if (declared := _answer_tool(request)) is not None:
+            taken = _parameters(declared)
+            return _call(smallest(taken, _definitions(taken)))
         config: Any = request.config
         schema = config.response_schema or getattr(config, "response_json_schema", None)
         return json.dumps(_instance(schema, agent)) if schema else words

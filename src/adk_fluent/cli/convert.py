@@ -14,7 +14,7 @@ from typing import Any
 from adk_fluent.adopt.proving import run_alike
 from adk_fluent.adopt.source import bare, written
 from adk_fluent.analysis.facts import analyse
-from adk_fluent.backends.stand_ins import stand_in
+from adk_fluent.backends.stand_ins import by_tool, stand_in
 from adk_fluent.cli.errors import UsageError
 from adk_fluent.cli.target import Target, load, module_name
 from adk_fluent.errors import ADKFluentError, what_happened
@@ -22,6 +22,7 @@ from adk_fluent.expr.base import Expr
 from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.nodes import AgentNode, KnownNativeNode
 from adk_fluent.ir.tools import ends_loops
+from adk_fluent.state.answers import asked_schema
 
 
 class ConversionError(ADKFluentError):
@@ -178,8 +179,10 @@ def scripts(root: Node) -> Iterator[tuple[str, dict[str, Any]]]:
     from adk_fluent.testing import call_tool
 
     agents = [node for node in walk(root) if isinstance(node, AgentNode)]
-    ending: dict[str, list[Any]] = {agent.name: [stand_in(agent, root)] for agent in agents}
-    ending |= {agent.name: leaving(agent) for agent in agents if ends_loops(agent.tools)}
+    ending: dict[str, list[Any]] = {agent.name: [_answer(agent, root)] for agent in agents}
+    ending |= {
+        agent.name: leaving(agent, _answer(agent, root)) for agent in agents if ends_loops(agent.tools)
+    }
     ending |= {
         agent.name: [calls_of(["finish_task"], stand_in(agent, root))]
         for agent in agents
@@ -208,6 +211,12 @@ def scripts(root: Node) -> Iterator[tuple[str, dict[str, Any]]]:
         yield "", way
         if name in calling:
             yield f"calling the tools of {name}", {**way, name: calling[name]}
+
+
+def _answer(agent: AgentNode, root: Node) -> Any:
+    """What an agent answers: with a type and tools, as its model would, by ADK's tool for that or in JSON."""
+    words = stand_in(agent, root)
+    return by_tool(words) if agent.tools and asked_schema(agent) is not None else words
 
 
 def _called(child: Node) -> str:

@@ -115,6 +115,11 @@ class Nameless:
         return True
 
 
+def set_model_response() -> str:
+    """Set it."""
+    return ""
+
+
 class Scale:
     """An object that weighs what is in state."""
 
@@ -294,6 +299,8 @@ for severity, what, expression, key in (
 
 _add("error", "duplicate-tool", "a tool of ADK and its function", Agent("a").tools(FunctionTool(get_weather), get_weather), "a")
 _add("error", "duplicate-tool", "three of one name", Agent("a").tools(get_weather, get_news, get_weather, get_weather), "a")
+_add("error", "duplicate-tool", "one by which its model answers", Agent("a", "gemini-2.5-flash").tool(set_model_response).returns(Answer), "a")
+_add("warn", "duplicate-tool", "one by which its model may answer", Agent("a", "openai/gpt-4o").tool(set_model_response).returns(Answer), "a")
 _add("info", "unread-item", "read by the step before", S.set(tickets=["a"], _item="x") >> _reads("_item") >> map_over("tickets", helper), "map", "_item")
 _add("info", "dead-state", "written by two", classifier >> Route("intent").eq("a", Agent("a").writes("x")).otherwise(Agent("b").writes("x")) >> helper, "a", "x")
 _add("info", "dead-state", "a function reads before", S.set(a=1) >> Pipeline(lambda state: {}) >> Agent("a").writes("x") >> helper, "a", "x")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import warnings
 from collections import Counter
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
 from adk_fluent.analysis.facts import Facts, analyse
 from adk_fluent.analysis.plan import Step, at_most_three, hand_over_targets
@@ -66,26 +68,56 @@ def _names(step: Step) -> Iterator[ContractIssue]:
                 message=f"{step.name} has {count} tools called {name!r}",
                 hint="The model is offered all of them, and every call goes to the last. Rename the others.",
             )
-    for name in sorted(_given_by_adk(step) & set(names)):
-        yield DuplicateTool(
-            severity=Severity.ERROR,
-            agent=step.name,
-            message=f"{step.name} has a tool called {name!r}, and ADK gives it one of that name",
-            hint="The model is offered both, and its calls reach only one of them. Rename yours.",
-        )
+    for name, surely in _given_by_adk(step).items():
+        if name in names:
+            gives = "gives" if surely else "may give"
+            yield DuplicateTool(
+                severity=Severity.ERROR if surely else Severity.WARN,
+                agent=step.name,
+                message=f"{step.name} has a tool called {name!r}, and ADK {gives} it one of that name",
+                hint="The model is offered both, and its calls reach only one of them. Rename yours.",
+            )
 
 
-def _given_by_adk(step: Step) -> set[str]:
-    """The names of the tools that ADK itself declares for an agent."""
-    node = step.node
+def _given_by_adk(step: Step) -> Mapping[str, bool]:
+    """The names of the tools that ADK itself declares for an agent; false for one that it may declare."""
+    node, found = step.node, dict[str, bool]()
     if not isinstance(node, AgentNode):
-        return set()
-    found = {
-        "transfer_to_agent": bool(hand_over_targets(step)),
-        "set_model_response": returned_type(node) is not None,
-        "finish_task": node.given.get("mode") == "task",
-    }
-    return {name for name, is_given in found.items() if is_given}
+        return found
+    if hand_over_targets(step):
+        found["transfer_to_agent"] = True
+    if node.given.get("mode") == "task":
+        found["finish_task"] = True
+    elif returned_type(node) is not None and (surely := _answers_by_tool(step)) is not False:
+        found["set_model_response"] = surely is True
+    return found
+
+
+def _answers_by_tool(step: Step) -> bool | None:
+    """Whether ADK has the model of an agent with tools give a typed answer by a tool; `None` if unknown.
+
+    It does unless the model can be asked for a type beside tools: Gemini on Vertex AI can, and some others.
+    """
+    from adk_fluent.cost.models import chosen_by  # few agents have a tool of that name
+
+    selector, name = chosen_by(step)
+    held = (one.node.given.get("model") for one in (step, *step.above()))
+    model: Any = next((one for one in held if one), None)
+    if selector is not None:
+        return None
+    if type(model).__module__.endswith("lite_llm") or ("/" in name and not name.startswith("projects/")):
+        return True if "claude" in name.casefold() else None  # asking LiteLLM would reach out
+    if not isinstance(model, str) and hasattr(model, "capabilities"):
+        with warnings.catch_warnings(action="ignore"):  # of a model that leaves it to its name
+            return not model.capabilities.output_schema_and_tools
+    is_gemini = not name or name.rpartition("/")[2].startswith("gemini-")
+    return not (is_gemini and _is_on_vertex())
+
+
+def _is_on_vertex() -> bool:
+    """Whether Gemini is asked on Vertex AI here, as google-genai reads the environment."""
+    old = os.environ.get("GOOGLE_GENAI_USE_VERTEXAI", "")
+    return os.environ.get("GOOGLE_GENAI_USE_ENTERPRISE", old).strip().lower() in ("1", "true")
 
 
 def _not_run(step: Step) -> Iterator[ContractIssue]:

@@ -145,15 +145,19 @@ def calls_of(names: Iterable[str], otherwise: Any) -> Callable[[LlmRequest], Any
     return answer
 
 
-def leaving(agent: AgentNode) -> list[Any]:
-    """Answers by which an agent ends the loop around it in the second round, with its own tool for that."""
-    call = calls_of(loop_enders(agent.tools), "An answer.")
+def leaving(agent: AgentNode, answer: Any = "An answer.") -> list[Any]:
+    """Answers by which an agent ends the loop around it in the second round, with its own tool for that.
+
+    Args:
+        answer: what it answers in the first round.
+    """
+    call = calls_of(loop_enders(agent.tools), answer)
 
     def leave(request: LlmRequest) -> Any:
         last = (request.contents[-1].parts or [None])[-1] if request.contents else None
-        return "An answer." if last is not None and last.function_response else call(request)
+        return answer if last is not None and last.function_response else call(request)
 
-    return ["An answer.", leave]
+    return [answer, leave]
 
 
 def _declared(request: LlmRequest) -> Iterable[types.FunctionDeclaration]:
