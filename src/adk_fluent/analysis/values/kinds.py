@@ -153,7 +153,7 @@ def shortfall(given: object, wanted: object) -> str | None:
         if fits(given, wanted):
             return None
         stored, needed = (" or ".join(sorted(kinds(kind) or ())) for kind in (given, wanted))
-        return f"it is {stored} in JSON, not {needed}"
+        return f"as JSON it is {stored}, not {needed}"
     if not kinds(given) == kinds(wanted) == frozenset({"dict"}) or issubclass(given, wanted):
         return None
     return _lacking(cast("Any", given), cast("Any", wanted))
