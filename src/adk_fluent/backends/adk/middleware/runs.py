@@ -255,7 +255,7 @@ def asked(ctx: InvocationContext, name: str) -> list[Any]:
     return [each for each in held if each is not None]
 
 
-def remoteasked(ctx: InvocationContext, agent: str, request: Callable[[], LlmRequest]) -> list[Any]:
+def remote_asked(ctx: InvocationContext, agent: str, request: Callable[[], LlmRequest]) -> list[Any]:
     """What those values of a run make of a call of a remote agent that note such.
 
     Args:
