@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import sys
@@ -138,6 +139,69 @@ def test_keys_hold_no_tokens_of_services() -> None:
     """A token that is itself a key is redacted, and no entry is lost by that."""
     made = redactor()({"sk-abcdefghijklmnop1234": 1, "sk-abcdefghijklmnop5678": 2})
     assert made == {REDACTED: 1, f"{REDACTED} 2": 2}
+
+
+NOTES = "My notes, für später.\nAPI_KEY=zebra-4711\nand sk-abcdefghijklmnop12\n"
+CODECS = ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "latin-1"]
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_secrets_in_files_are_redacted_in_any_encoding(codec: str) -> None:
+    """A text in base64, as a file, in a `data:` URI or in a sentence, loses its secrets and nothing else."""
+    data = NOTES.encode(codec)
+    kept = NOTES.replace("zebra-4711", REDACTED).replace("sk-abcdefghijklmnop12", REDACTED)
+    forms: list[Any] = [
+        {"data": _base64(data), "mime_type": "text/plain"},
+        {"file_data": {"file_uri": f"data:text/plain;base64,{_base64(data)}"}},
+        f"Look: {base64.urlsafe_b64encode(data).decode()}.",
+        json.dumps({"note": [_base64(data)]}),
+        base64.encodebytes(data * 3).decode(),
+    ]
+    for form in forms:
+        said = json.dumps(redactor()(form))
+        (run,) = re.findall(r"[A-Za-z0-9+/_-]{40,}=*", said)
+        text = base64.b64decode(run.replace("-", "+").replace("_", "/") + "==").decode(codec)
+        assert text.replace("\ufeff", "") in (kept, kept * 3)
+
+
+INSIDE = {
+    "data:text/plain,API_KEY%3Dzebra-4711": "data:text/plain,API_KEY%3D%5Bredacted%5D",
+    '{"a": "sk\\u002dabcdefghijklmnop12"}\n{"b": 1}': '{"a": "[redacted]"}\n{"b": 1}',
+    r"https:\/\/user:zebra-4711@host": "https://[redacted]@host",
+    "at /files/QVBJX0tFWT16ZWJyYS00NzEx": "at /files/QVBJX0tFWT1bcmVkYWN0ZWRd",
+    "UVZCSlgwdEZXVDE2WldKeVlTMDBOekV4": "UVZCSlgwdEZXVDFiY21Wa1lXTjBaV1Jk",
+}
+
+
+@pytest.mark.parametrize("text", INSIDE)
+def test_secrets_in_other_forms_are_redacted(text: str) -> None:
+    """Signs as `%3D` in a `data:` URI, escapes of JSON, and base64 in a path or in base64 hide nothing."""
+    assert redactor()(text) == INSIDE[text]
+    assert redactor()(INSIDE[text]) == INSIDE[text]
+
+
+@pytest.mark.parametrize("codec", ["ascii", "utf-16-le"])
+def test_a_file_that_is_no_text_is_left_out_if_it_holds_a_secret(codec: str) -> None:
+    """Text in a picture cannot be changed: then the file says that it was redacted. Other pictures stay."""
+    noise = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 2
+    picture = {"data": _base64(noise), "mime_type": "image/png"}
+    secret = _base64(noise + "Comment: API_KEY=zebra-4711\n".encode(codec) + noise)
+    assert redactor()(picture) == picture
+    assert redactor()({**picture, "data": secret}) == {**picture, "data": _base64(REDACTED.encode())}
+
+
+IDS = ["adk-3f2b9c1e-1111-4222-8333-444455556666", "0123456789abcdef0123456789abcdef", "internationalization"]
+
+
+@pytest.mark.parametrize("text", [*IDS, "parallel_2.sequence_3", _base64(b"only words"), "/usr/lib/py3/x"])
+def test_what_only_looks_like_base64_stays(text: str) -> None:
+    """Ids, names, paths, and base64 without a secret are left as they are."""
+    assert redactor()(text) == text
+    assert redactor()({"data": text, "mime_type": "text/plain"})["data"] == text
 
 
 def test_the_work_grows_with_the_text_alone() -> None:

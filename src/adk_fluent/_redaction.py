@@ -12,6 +12,8 @@ from itertools import count
 from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
+from adk_fluent._encodings import SHORTEST_ENCODED, in_file, in_text
+
 REDACTED: Final = "[redacted]"
 
 # --- keys -----------------------------------------------------------------------------------------
@@ -116,6 +118,11 @@ class Redactor:
     is distinctive: six characters with letters and digits, eight with signs, or sixteen. An ordinary word,
     such as `user`, is redacted only under its key. Numbers under `tokens` and the like are counts and stay.
 
+    Read as well are texts in base64, in `data:` URIs and with escapes, and files in base64 under `data`
+    beside a `mime_type`, in any encoding of Unicode or of one byte for each character. If a secret stands
+    in a file that is no text, such as a picture, `[redacted]` stands in the place of the whole file. What
+    is compressed or encrypted, and what a picture shows, is not read.
+
     Reading takes time in proportion to the size of the text, however many values are known.
 
     Args:
@@ -148,9 +155,8 @@ class Redactor:
         if isinstance(value, Mapping):
             entries = [(str(key), item) for key, item in cast("Mapping[Any, Any]", value).items()]
             hidden = {key: self._hidden(key, item) for key, item in entries if self.names_a_secret(key)}
-            return _keyed(
-                (key, hidden[key] if key in hidden else self._held(key, item)) for key, item in entries
-            )
+            held = self._in_file if _is_file(cast("Mapping[Any, Any]", value)) else self._held
+            return _keyed((key, hidden[key] if key in hidden else held(key, item)) for key, item in entries)
         return REDACTED if isinstance(value, int) and _digits(value) in self._known else value
 
     def _held(self, key: str, value: Any) -> Any:
@@ -158,6 +164,11 @@ class Redactor:
         if isinstance(value, str) and (key in _NAMES or (key == "name" and value.replace("_", "").isalpha())):
             return self._without_named(_without_user_in(_without_issued(value)))
         return self(value)
+
+    def _in_file(self, key: str, value: Any) -> Any:
+        """What is shown of a file, whose bytes stand in base64 under `data`."""
+        is_data = key == "data" and isinstance(value, str)
+        return in_file(value, self._text) if is_data else self._held(key, value)
 
     def names_a_secret(self, key: str) -> bool:
         """Whether a key is one whose value is a secret."""
@@ -227,6 +238,8 @@ class Redactor:
                 pass  # it only looks like JSON
         if len(text) < 4:
             return text
+        if len(text) >= SHORTEST_ENCODED:
+            text = in_text(text, self._text)
         text = _without_issued(self._without_known(self._without_named(text)))
         return _SCHEME.sub(_without_scheme, _without_user_in(text))
 
@@ -273,6 +286,10 @@ class Redactor:
         if piece is None or len(piece.group()) < 4 or piece.group().rstrip(".!?").isalpha():
             return None
         return None if _is_count(key, piece.group()) else piece.span()
+
+
+def _is_file(value: Mapping[Any, Any]) -> bool:
+    return "data" in value and ("mime_type" in value or "mimeType" in value)
 
 
 def _keyed(entries: Iterable[tuple[str, Any]]) -> dict[str, Any]:

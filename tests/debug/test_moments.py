@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 from google.adk.tools import exit_loop
-from google.genai.types import Blob, Part
+from google.genai.types import Blob, Content, Part
 
 from adk_fluent import Agent, S, T, gate
 from adk_fluent.debug import Recorder, Recording, ReplayerBackend
-from adk_fluent.errors import RecordingError, ReplayError
+from adk_fluent.errors import EvalError, RecordingError, ReplayError
 from adk_fluent.eval import FluentEvalSuite
 from adk_fluent.testing import call_tool, mock_backend
 from tests.debug.pipelines import CALLED, PIPELINES, look_up, run_all
@@ -232,6 +232,16 @@ async def test_a_case_does_what_was_done(name: str) -> None:
     suite = FluentEvalSuite(expression, [recording.to_case()], metrics=metrics, num_runs=2)
     report = await suite.run(backend=lambda: ReplayerBackend(recording), engine="light")
     assert report.passed, str(report)
+
+
+async def test_a_case_has_the_pictures_of_answers() -> None:
+    """An answer with a picture is a reference with it; a file of a suite cannot hold it, and refuses it."""
+    said = Content(role="model", parts=[Part(text="Here."), IMAGE])
+    case = (await recorded(Agent("a"), {"a": said}, turns=1)).to_case()
+    assert case.reference_response == [said]
+    suite = FluentEvalSuite(Agent("a"), [case], metrics=["response_match_score"])
+    with pytest.raises(EvalError, match="reference_response: a file has no form for Content"):
+        suite.to_yaml()
 
 
 async def test_what_no_case_can_say() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import re
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from datetime import UTC, datetime
@@ -11,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from google.genai import types
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 from pydantic import BaseModel, field_serializer
@@ -462,4 +465,31 @@ async def test_a_value_of_many_levels_does_not_break_the_run() -> None:
     assert (await agent.run("hi", backend=mock_backend(script), middleware=[tape])).text == "ok"
     recording = Recording.from_json(tape.get_recording().to_json())
     assert str(recording.tool_interactions[0].result).count("in") == 100
+    assert not diff_recordings(recording, await recording.replay(agent))
+
+
+@pytest.mark.parametrize("codec", ["utf-8", "utf-16", "latin-1"])
+async def test_secrets_in_files_are_not_kept(codec: str) -> None:
+    """What a user attaches, a tool saves or a model gives has no secret in a recording, and is replayed."""
+    text = "Für mich: API_KEY=zebra-4711, sk-abcdefghijklmnop12"
+    blob = types.Part(inline_data=types.Blob(data=text.encode(codec), mime_type="text/plain"))
+    encoded = base64.b64encode(text.encode(codec)).decode()
+    link = types.Part(file_data=types.FileData(file_uri=f"data:text/plain;base64,{encoded}"))
+
+    async def keep(tool_context: Any) -> dict[str, Any]:
+        """Keep a file."""
+        await tool_context.save_artifact("notes.txt", blob)
+        return {"file": encoded}
+
+    tape, agent = Recorder(), Agent("a").tool(keep)
+    script = {"a": [call_tool("keep"), types.Content(role="model", parts=[types.Part(text="Here."), blob])]}
+    await agent.run(["Read.", blob, link], backend=mock_backend(script), middleware=[tape])
+    recording = Recording.from_json(tape.get_recording().to_json())
+    found = re.findall(r"[A-Za-z0-9+/_-]{24,}=*", recording.to_json())
+    runs = [run.replace("-", "+").replace("_", "/") for run in found if len(run) % 4 != 1]
+    held = [base64.b64decode(f"{run}==") for run in runs]
+    for secret in ("zebra-4711", "sk-abcdefghijklmnop12"):
+        assert secret not in recording.to_json()
+        assert all(secret.encode(form) not in each for each in held for form in (codec, "utf-16-le"))
+    assert sum("Für mich: API_KEY=[redacted]".encode(codec)[2:] in each for each in held) > 3
     assert not diff_recordings(recording, await recording.replay(agent))

@@ -258,9 +258,10 @@ class Recording:
     def to_case(self) -> FluentCase:
         """A case for a `FluentEvalSuite`: the turns of the first session, with the tools that were called.
 
-        The answers are its references. Tools give what they gave, write the state that they wrote and steer
-        the run as they did; those that work inside the run, such as agents, `transfer_to_agent` and
-        `exit_loop`, run. Its id is the pipeline and the start of `ir_hash`.
+        The answers are its references, with their pictures and files, which a YAML file cannot hold. Tools
+        give what they gave, write the state that they wrote and steer the run as they did; those that work
+        inside the run, such as agents, `transfer_to_agent` and `exit_loop`, run. Its id is the pipeline and
+        the start of `ir_hash`.
 
         Raises:
             RecordingError: nothing was recorded; or it holds what a case cannot say: a question to a person,

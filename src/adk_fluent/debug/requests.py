@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast, get_origin
 
+from adk_fluent._encodings import text_of
 from adk_fluent._redaction import REDACTED
 
 if TYPE_CHECKING:
@@ -148,7 +149,7 @@ def _alike(one: Any, other: Any) -> bool:
     recorded instruction may hold it, if it is an ordinary word.
     """
     if isinstance(one, str) and isinstance(other, str):
-        return one == other or _fits(one, other) or _fits(other, one)
+        return one == other or _fits(one, other) or _fits(other, one) or _alike_inside(one, other)
     if isinstance(one, dict) and isinstance(other, dict):
         old, new = cast(Json, one), cast(Json, other)
         return old.keys() == new.keys() and all(_alike(value, new[key]) for key, value in old.items())
@@ -156,6 +157,14 @@ def _alike(one: Any, other: Any) -> bool:
         olds, news = cast("list[Any]", one), cast("list[Any]", other)
         return len(olds) == len(news) and all(map(_alike, olds, news))
     return one == other
+
+
+def _alike_inside(one: str, other: str) -> bool:
+    """Whether two files differ only in that."""
+    texts = text_of(one), text_of(other)
+    return None not in texts and any(
+        REDACTED in a and _fits(a, b) for a, b in (texts, texts[::-1]) if a is not None and b is not None
+    )
 
 
 def _fits(redacted: str, text: str) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from adk_fluent.backends.events import AgentEvent, final_text
+from adk_fluent.backends.events import AgentEvent, final_text, standing
 from adk_fluent.debug.errors import raised
 from adk_fluent.debug.playing import redo, restore
 from adk_fluent.debug.requests import plain
@@ -36,7 +36,7 @@ def to_case(recording: Recording) -> FluentCase:
     cases: Any = importlib.import_module("adk_fluent.eval")
     turns = [_events(recording, run) for run in runs]
     calls = [[_call(cases, call) for event in turn for call in event.tool_calls] for turn in turns]
-    answers = [final_text(turn) or None for turn in turns]
+    answers = [_answer(turn) for turn in turns]
     return cases.FluentCase(
         input=[_said(run) for run in runs],
         expected_trajectory=[each or None for each in calls] if any(calls) else None,
@@ -46,6 +46,19 @@ def to_case(recording: Recording) -> FluentCase:
         tags=["recorded"],
         metadata={"id": f"{recording.pipeline}-{recording.ir_hash[:8]}"},
     )
+
+
+def _answer(turn: list[AgentEvent]) -> Any:
+    """What was answered last: its text, or all of it where there is more, such as a picture."""
+    shown = [e for e in standing(turn) if e.is_final and e.visibility == "user" and not e.is_partial]
+    said = [e for e in shown if e.content or e.parts]
+    if not said or not said[-1].parts:
+        return final_text(turn) or None
+    from adk_fluent.backends.adk.events.parts import content_from
+
+    text = [{"text": said[-1].content}] if said[-1].content else []
+    made = content_from({"role": "model", "parts": text})
+    return made.model_copy(update={"parts": [*(made.parts or ()), *said[-1].parts]})
 
 
 def _said(run: RecordedRun) -> Any:
