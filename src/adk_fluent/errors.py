@@ -168,7 +168,7 @@ class UnknownFieldError(StateKeyError, AttributeError):
 
 
 class StateTypeError(RunError, TypeError):
-    """A state value that is not of the type its schema declares, or breaks a constraint."""
+    """A state value that is not of the type its schema declares, breaks a constraint, or fits no store."""
 
 
 class ReadOnlyStateError(RunError, TypeError):

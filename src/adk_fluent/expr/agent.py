@@ -12,6 +12,7 @@ from adk_fluent.expr._generated import AgentMethods
 from adk_fluent.expr.arguments import (
     METHODS,
     SET_OTHERWISE,
+    check_faithful,
     check_key,
     check_schema,
     describe,
@@ -321,11 +322,13 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
             Invoice(total=3.0)
 
         Raises:
-            ArgumentError: `schema` is not a type, or `retries` is no whole number from 0 on.
+            ArgumentError: `schema` is not a type; JSON would lose a part of its values, as of a `SecretStr`
+                or a field with `exclude=True`; or `retries` is no whole number from 0 on.
             ExpressionError: `schema` lacks a field that `writes` names.
         """
         again = whole_number(retries, "returns(retries=)")
-        made = self._set(output_schema=check_schema(schema, "returns()"), retries=again)
+        kind = check_faithful(schema, "returns()", f"Agent {self.name!r}: ")
+        made = self._set(output_schema=kind, retries=again)
         check_answer(made.node)
         return cast("Agent[M]", made)
 
@@ -354,7 +357,8 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
                 look at it, a run does not cut anything.
 
         Raises:
-            ArgumentError: neither one model nor modalities nor a limit, or the limit is no positive number.
+            ArgumentError: neither one model nor modalities nor a limit; JSON would lose a part of the model's
+                values, as of a `SecretStr`; or the limit is no positive number.
 
         >>> from adk_fluent.content import Modality
         >>> spec = Agent("eye").accepts(Modality.IMAGE, Modality.TEXT).node.annotations.content
@@ -374,7 +378,7 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
                 "accepts() takes one pydantic model, or one or more Modality values, not "
                 f"{len(accepted)} values of other kinds."
             )
-        return said._set(input_schema=check_schema(accepted[0], "accepts()"))
+        return said._set(input_schema=check_faithful(accepted[0], "accepts()", f"Agent {self.name!r}: "))
 
     def produces(self, schema: type) -> Agent[T_co]:
         """Declare which fields the agent produces; nothing changes at run time, and nothing is stored.

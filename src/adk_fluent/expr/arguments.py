@@ -16,6 +16,7 @@ from adk_fluent.ir.fields import StateFieldRef
 from adk_fluent.ir.functions import function_name, only_reads
 from adk_fluent.ir.naming import check_name
 from adk_fluent.spelling import did_you_mean
+from adk_fluent.state.fidelity import KEPT, loss
 
 METHODS: Final[Mapping[str, str]] = {
     "description": "describe",
@@ -182,6 +183,17 @@ def check_schema(schema: object, where: str) -> object:
     if isinstance(schema, type) or hasattr(schema, "__origin__"):
         return schema
     raise ArgumentError(f"{where} takes a type such as a pydantic model, not {describe(schema)}.")
+
+
+def check_faithful(schema: object, where: str, who: str = "") -> object:
+    """A type that a method got, whose values JSON gives back as they were; `who` begins the message.
+
+    Raises:
+        ArgumentError: it is no type, or JSON would lose a part of its values.
+    """
+    if lost := loss(made := check_schema(schema, where)):
+        raise ArgumentError(f"{who}{where} cannot take it: {lost}. {KEPT}")
+    return made
 
 
 def words(value: object, where: str) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack, cast, overloa
 
 from adk_fluent._redaction import safe_url
 from adk_fluent.errors import ArgumentError
-from adk_fluent.expr.arguments import check_key, check_schema, describe, instance, positive_number, words
+from adk_fluent.expr.arguments import check_faithful, check_key, describe, instance, positive_number, words
 from adk_fluent.expr.base import Expr
 from adk_fluent.ir.annotations import AuthConfig, RetryConfig
 from adk_fluent.ir.naming import check_name
@@ -115,7 +115,9 @@ class RemoteAgent(Expr[T_co]):
         if fallback is not None and not isinstance(fallback, Expr):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
             given = describe(cast(object, fallback))
             raise ArgumentError(f"RemoteAgent {name!r}: fallback= takes an expression, not {given}.")
-        schema = None if output_schema is None else check_schema(output_schema, f"{where} output_schema=")
+        if input_schema is not None:
+            check_faithful(input_schema, f"{where} input_schema=")
+        schema = None if output_schema is None else check_faithful(output_schema, f"{where} output_schema=")
         made = RemoteAgentNode(
             name=check_name(name),
             endpoint=endpoint,
@@ -184,7 +186,10 @@ class RemoteAgent(Expr[T_co]):
 
     def returns(self, schema: TypeForm[M]) -> RemoteAgent[M]:
         """Make the answer a `schema`; `ask` then returns it parsed."""
-        return cast("RemoteAgent[M]", self._set(output_schema=check_schema(schema, "returns()")))
+        return cast(
+            "RemoteAgent[M]",
+            self._set(output_schema=check_faithful(schema, "returns()", f"RemoteAgent {self.name!r}: ")),
+        )
 
     @overload
     def __matmul__(self, schema: TypeForm[M]) -> RemoteAgent[M]: ...

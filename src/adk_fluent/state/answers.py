@@ -18,8 +18,9 @@ from adk_fluent.ir.base import UNSET
 from adk_fluent.ir.fields import StateFieldRef
 from adk_fluent.spelling import did_you_mean
 from adk_fluent.state.faults import fault, shown
+from adk_fluent.state.fidelity import unstorable
 from adk_fluent.state.members import readable
-from adk_fluent.state.values import field_type, named, whose
+from adk_fluent.state.values import changed, field_type, named, whose
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, TypeAdapter
@@ -66,27 +67,41 @@ class AnswerType:
             key: the state key that it is for, likewise.
 
         Raises:
-            AnswerError: it is not JSON of that type.
+            AnswerError: it is not JSON of that type, or holds what a session store cannot: NaN, infinity,
+                the character U+0000 or half a character.
         """
         answer = unfenced(text)
         try:
-            return json.loads(answer) if self._is_untyped else self.adapter.validate_json(answer)
+            value = json.loads(answer) if self._is_untyped else self.adapter.validate_json(answer)
         except ValueError as error:  # pydantic's and json's errors are both
-            stored, reason = f" for state key {key!r}" if key else "", f"{fault(error, _json(answer))}."
-            raise AnswerError(
-                f"{agent!r} answered {text!r:.80}{stored}, which is not a {self.name}: {reason}",
-                agent=agent,
-                reason=reason,
-            ) from error
+            raise self._error(text, agent, key, fault(error, _json(answer))) from error
+        if wrong := unstorable(value):
+            raise self._error(text, agent, key, wrong)
+        return value
+
+    def _error(self, text: str, agent: str, key: str | None, wrong: str) -> AnswerError:
+        stored = f" for state key {key!r}" if key else ""
+        return AnswerError(
+            f"{agent!r} answered {text!r:.80}{stored}, which is not a {self.name}: {wrong}.",
+            agent=agent,
+            reason=f"{wrong}.",
+        )
 
     def data(self, text: str, agent: str, key: str | None = None) -> Any:
         """An answer as state holds it: JSON types. Fields that are `None` stay, so it reads back equal.
 
         Raises:
-            AnswerError: it is not JSON of that type.
+            AnswerError: it is not JSON of that type, or state would lose a part, as of a `SecretStr`.
         """
         value = self.parse(text, agent, key)
-        return value if self._is_untyped else self.adapter.dump_python(value, mode="json")
+        if self._is_untyped:
+            return value
+        from pydantic_core import to_json
+
+        stored = self.adapter.dump_python(value, mode="json")
+        if wrong := changed(self.adapter, value, stored, to_json(stored)):
+            raise self._error(text, agent, key, wrong)
+        return stored
 
     @property
     def name(self) -> str:

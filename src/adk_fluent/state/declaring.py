@@ -18,6 +18,7 @@ from uuid import UUID
 
 from adk_fluent.errors import SchemaError
 from adk_fluent.ir.fields import StateFieldRef
+from adk_fluent.state.fidelity import KEPT, loss
 from adk_fluent.state.markers import CapturedBy, ScopeMarker
 
 _SCALARS: Final = (str, int, float, bool, type(None), date, datetime, time, timedelta, Decimal, UUID, object)
@@ -43,7 +44,8 @@ def declared(cls: type[Any], frame: FrameType | None) -> list[StateFieldRef]:
         frame: where the class statement stands: its names are for annotations that are text.
 
     Raises:
-        SchemaError: an annotation cannot be resolved, has two scopes, or names a type that state cannot hold.
+        SchemaError: an annotation cannot be resolved, has two scopes, or names a type that state cannot hold
+            as it is.
     """
     own = inspect.get_annotations(cls)
     try:
@@ -83,6 +85,8 @@ def _field(cls: type[Any], name: str, annotation: Any) -> StateFieldRef:
             "a Path, a dataclass or a pydantic model."
         )
         raise SchemaError(f"{cls.__name__}.{name}: state cannot hold {shown}. {instead}")
+    if lost := loss(annotation):
+        raise SchemaError(f"{cls.__name__}.{name}: {lost}. {KEPT}")
     producers = [extra.by for extra in extras if isinstance(extra, CapturedBy)]
     return StateFieldRef(
         name=name,

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from adk_fluent.errors import ArgumentError
+from adk_fluent.state.fidelity import check_storable
 
 
 def given_state(state: object) -> Mapping[str, Any]:
@@ -13,6 +14,7 @@ def given_state(state: object) -> Mapping[str, Any]:
 
     Raises:
         ArgumentError: it is no such mapping.
+        StateTypeError: a value is one that no session store holds, such as NaN.
 
     >>> given_state({"topic": "tea"}), given_state(None)
     ({'topic': 'tea'}, {})
@@ -27,4 +29,6 @@ def given_state(state: object) -> Mapping[str, Any]:
     for key in cast("Mapping[object, Any]", state):
         if not isinstance(key, str):
             raise ArgumentError(f"state= takes keys of text; {key!r:.40} is of type {type(key).__name__}.")
-    return cast("Mapping[str, Any]", state)
+    given = cast("Mapping[str, Any]", state)
+    check_storable(given, "state= has")
+    return given

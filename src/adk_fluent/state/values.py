@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from adk_fluent.errors import StateTypeError
 from adk_fluent.state.faults import fault, shown
+from adk_fluent.state.fidelity import as_json, differing, unstorable
 from adk_fluent.state.members import readable
 
 if TYPE_CHECKING:
@@ -79,33 +80,9 @@ class FieldType:
         try:
             text = to_json(value)
             given = json.loads(text)
-            return self._from_json(text, given)
+            return from_json(self.adapter, text, given)
         except ValueError as error:
             raise self._error(value, given, error, whose) from None
-
-    def _from_json(self, text: bytes, given: object) -> Any:
-        """The value that JSON text holds.
-
-        `None` in state means absent, so a field that is not there may be one that was `None`; and a computed
-        field may be there though the type does not take it.
-        """
-        from pydantic import ValidationError
-        from pydantic_core import to_json
-
-        names = by_either_name()
-        try:
-            return self.adapter.validate_json(text, strict=True, **names)
-        except ValidationError as error:
-            mended = _mended(given, error)
-            if mended is None:
-                raise
-            try:
-                value = self.adapter.validate_json(to_json(mended), strict=True, **names)
-            except ValidationError:
-                raise error from None
-            if _present(self.adapter.dump_python(value, mode="json")) != _present(given):
-                raise
-            return value
 
     def dump(self, value: object, whose: str = "") -> Any:
         """A value as it is written to state: JSON types only.
@@ -114,10 +91,13 @@ class FieldType:
             whose: who writes it, for the message.
 
         Raises:
-            StateTypeError: it is not of the type, breaks a constraint, or cannot be JSON.
+            StateTypeError: it is not of the type, breaks a constraint, cannot be JSON, is what a session
+                store cannot hold, or would read back as another value.
         """
         checked = self.load(value, whose)
         if type(checked) in _PLAIN:
+            if wrong := unstorable(checked):
+                raise StateTypeError(f"{whose}{named(self._ref)} cannot hold {value!r:.60}: {wrong}.")
             return checked
         try:
             stored = self.adapter.dump_python(checked, mode="json")
@@ -127,6 +107,10 @@ class FieldType:
             raise StateTypeError(
                 f"{whose}{named(self._ref)} cannot hold {value!r:.60}: its value is None, which means absent."
             )
+        text = as_json(stored)
+        wrong = unstorable(stored) if text is None else changed(self.adapter, checked, stored, text)
+        if wrong:
+            raise StateTypeError(f"{whose}{named(self._ref)} cannot hold {value!r:.60}: {wrong}.")
         return stored
 
     def _error(self, value: object, given: object, error: ValueError, whose: str) -> StateTypeError:
@@ -134,6 +118,59 @@ class FieldType:
             f"{whose}{named(self._ref)} takes {shown(self._ref.type)}, not {value!r:.60}: "
             f"{fault(error, given)}."
         )
+
+
+def from_json(adapter: TypeAdapter[Any], text: bytes, given: object) -> Any:
+    """The value that JSON text holds.
+
+    `None` in state means absent, so a field that is not there may be one that was `None`; and a computed
+    field may be there though the type does not take it.
+
+    Args:
+        given: what `text` says, as JSON types.
+
+    Raises:
+        ValidationError: it is not of the type.
+    """
+    from pydantic import ValidationError
+    from pydantic_core import to_json
+
+    names = by_either_name()
+    try:
+        return adapter.validate_json(text, strict=True, **names)
+    except ValidationError as error:
+        mended = _mended(given, error)
+        if mended is None:
+            raise
+        try:
+            value = adapter.validate_json(to_json(mended), strict=True, **names)
+        except ValidationError:
+            raise error from None
+        if _present(adapter.dump_python(value, mode="json")) != _present(given):
+            raise
+        return value
+
+
+def changed(adapter: TypeAdapter[Any], value: object, stored: object, text: bytes) -> str | None:
+    """Why a value is not what its type reads back from state; `None` if it is.
+
+    A secret is stored as asterisks, an excluded field is not stored, and a serializer may write what the
+    type does not take.
+
+    Args:
+        stored: the value as JSON types, as state holds it.
+        text: the same as JSON.
+    """
+    try:
+        back = adapter.validator.validate_json(text, strict=True, **by_either_name())
+    except ValueError:
+        try:
+            back = from_json(adapter, text, stored)
+        except ValueError as error:
+            if not by_either_name():  # this pydantic takes a field under its alias alone
+                return None
+            return f"state would hold {stored!r:.60}, which is not read back: {fault(error, stored)}"
+    return differing(value, back)
 
 
 @cache

@@ -61,6 +61,7 @@ from adk_fluent.ir.nodes import (
     TransformNode,
 )
 from adk_fluent.state.delta import ReadOnlyState
+from adk_fluent.state.fidelity import check_storable
 from adk_fluent.state.schema import StateSchema
 
 _AGAIN: Final = "again"
@@ -128,7 +129,8 @@ def _bound(node: Node, schema: type | None = None) -> Node:
 
 
 def _write(node: Node, ctx: Context, delta: Mapping[str, Any]) -> None:
-    """Write state for a step, if it fits the schema that is bound to it."""
+    """Write state for a step, if a store can hold it and it fits the schema that is bound to the step."""
+    check_storable(delta, f"Step {node.name!r} wrote")
     if node.annotations.schema is not None:
         check_writes(cast("type[StateSchema]", node.annotations.schema), node.name, delta)
     ctx.state.update(dict(delta))

@@ -19,6 +19,7 @@ from adk_fluent.backends.adk.middleware.places import node_of, pipeline_at, step
 from adk_fluent.ir.base import Node
 from adk_fluent.middleware.enriching import Step
 from adk_fluent.middleware.keeping import Scope, Simulation
+from adk_fluent.state.fidelity import check_storable
 
 if TYPE_CHECKING:
     from adk_fluent.middleware.protocol import State
@@ -179,6 +180,7 @@ class HookContext:
         """Store what was written where ADK has no event to carry it: around runs and events."""
         if delta := dict(self._delta):
             self._delta.clear()
+            check_storable(delta, "A middleware wrote")
             ctx = self.invocation
             event = Event(
                 invocation_id=ctx.invocation_id,

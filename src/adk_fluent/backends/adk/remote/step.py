@@ -67,6 +67,7 @@ from adk_fluent.ir.nodes import RemoteAgentNode
 from adk_fluent.middleware.backoff import Backoff
 from adk_fluent.middleware.faults import is_passing
 from adk_fluent.state.answers import answer_type
+from adk_fluent.state.fidelity import check_storable
 
 logger: logging.Logger = logging.getLogger("adk_fluent.remote")
 
@@ -339,11 +340,10 @@ class RemoteComposite(Composite):
         last = self._message(ctx, value, hearing.answer)
         if node.output_schema is not None:
             value = self._typed(hearing.answer)
-        metadata = noted_of(hearing.task, hearing.state)
-        if failed:
-            metadata["adk_fluent.attempts"] = failed
-        last.custom_metadata = metadata
+        attempts = {"adk_fluent.attempts": failed} if failed else {}
+        last.custom_metadata = {**noted_of(hearing.task, hearing.state), **attempts}
         if node.output_key is not None:
+            check_storable({node.output_key: value}, f"Agent {self.name!r} wrote")
             last.actions.state_delta[node.output_key] = value
         self._end(ctx, last)
         removed = removal(ctx, last)

@@ -34,6 +34,7 @@ from adk_fluent.config import ExecutionConfig
 from adk_fluent.errors import ArgumentError
 from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.resources import Resource
+from adk_fluent.state.fidelity import check_storable
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -165,7 +166,9 @@ class FluentRunner(Runner):
         """
         if options.get("run_config") is None:
             options["run_config"] = run_config(self._config)
-        give(options.get("state_delta"))
+        if (delta := options.get("state_delta")) is not None:
+            check_storable(delta, "state_delta= has")
+        give(delta)
         telling = telling_of(self.session_service, options.get("session_id"))
         with telling, naming_failures(self._root) as raised, watched():
             async with aclosing(super().run_async(**options)) as events:

@@ -41,6 +41,7 @@ from adk_fluent.ir.matching import Predicate
 from adk_fluent.ir.nodes import CaptureNode, TapNode, TransferNode, TransformNode
 from adk_fluent.ir.resources import wanted
 from adk_fluent.state.delta import ReadOnlyState, changes
+from adk_fluent.state.fidelity import check_storable
 from adk_fluent.state.schema import StateSchema
 
 Events = AsyncGenerator[Event, None]
@@ -149,7 +150,9 @@ class FluentAgent(BaseAgent):
         metadata: dict[str, Any] | None = None,
         **actions: Any,
     ) -> Event:
-        """An event of this agent in the current run."""
+        """An event of this agent in the current run; what it writes to the state, every store can hold."""
+        if state_delta:
+            check_storable(state_delta, f"Step {self.name!r} wrote")
         return Event(
             invocation_id=ctx.invocation_id,
             author=self.name,

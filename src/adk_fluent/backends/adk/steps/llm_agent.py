@@ -40,24 +40,20 @@ from adk_fluent.backends.adk.steps.asking_again import (
 from adk_fluent.backends.adk.steps.branches import in_graph
 from adk_fluent.backends.adk.steps.calling_live import LiveLlm
 from adk_fluent.backends.adk.steps.failures import Place, note, storable
-from adk_fluent.backends.adk.steps.leaves import (
-    Events,
-    FluentAgent,
-    with_current_children,
-    within_schema,
-)
+from adk_fluent.backends.adk.steps.leaves import Events, FluentAgent, with_current_children
 from adk_fluent.backends.adk.steps.live import refuse_asking
 from adk_fluent.backends.adk.steps.resuming import outermost, while_waiting
 from adk_fluent.backends.adk.steps.scripted import storing
 from adk_fluent.backends.adk.steps.selecting import Choosing, charged, is_scripted
 from adk_fluent.backends.adk.steps.shrinking import removal, stores_faithfully
-from adk_fluent.backends.adk.steps.typed import answering, instruction_text
+from adk_fluent.backends.adk.steps.typed import answering, instruction_text, keeping_to
 from adk_fluent.backends.adk.steps.views import View, own_view
 from adk_fluent.errors import ADKFluentError, AnswerError, MissingKeyError, RunError, no_answer
 from adk_fluent.ir._generated import AGENT_FIELDS
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.nodes import CALLBACK_FIELDS, AgentNode, ModelSelectorNode, templates_in
 from adk_fluent.state.answers import is_structured, returned_type, writes_of
+from adk_fluent.state.schema import StateSchema
 
 _Compile = Callable[[object, "Delivering | None"], object]
 _compiles: Final[list[_Compile]] = []
@@ -255,12 +251,12 @@ class FluentLlmAgent(private.AssemblingAgent):
             raise
 
     def run_async(self, parent_context: InvocationContext) -> Events:
-        """ADK's entry, which keeps to the schema bound to the node."""
+        """ADK's entry, which keeps to what stores can hold and to the schema bound to the node."""
         if (outer := outermost(self, parent_context)) is not None:
             return outer[0].run_async(outer[1])
         if self._middleware is not NOTHING:
             warn_idle(self._middleware, self.name, parent_context)
-        events = within_schema(self._ir, super().run_async(parent_context))
+        events = keeping_to(_schema_of(self._ir), super().run_async(parent_context))
         if self.parent_agent is None and not private.tells_failures():
             events = runs.telling(parent_context, events)
         return holding(parent_context, events) if self._holds else events
@@ -269,7 +265,7 @@ class FluentLlmAgent(private.AssemblingAgent):
         """ADK's entry for live conversations, which keeps to the schema bound to the node."""
         if self._middleware is not NOTHING:
             warn_idle(self._middleware, self.name, parent_context)
-        events = within_schema(self._ir, super().run_live(parent_context))
+        events = keeping_to(_schema_of(self._ir), super().run_live(parent_context))
         return holding(parent_context, events) if self._holds else events
 
     def _run_async_impl(self, ctx: InvocationContext) -> Events:
@@ -376,6 +372,10 @@ class FluentLlmAgent(private.AssemblingAgent):
         if self._has_new("output_schema"):  # ADK stores the answer as it does for any agent of its own
             return ""
         return text if (text := spoken_text(event)).strip() else ""  # an empty chunk may end a stream
+
+
+def _schema_of(node: Node) -> type[StateSchema] | None:
+    return cast("type[StateSchema] | None", node.annotations.schema)
 
 
 def tree_of(agent: FluentAgent | FluentLlmAgent) -> Node:

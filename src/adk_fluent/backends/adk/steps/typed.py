@@ -17,23 +17,26 @@ from adk_fluent.backends.adk.resources import BEHIND
 from adk_fluent.errors import CallbackError, StateKeyError, StepError
 from adk_fluent.ir.fields import StateFieldRef
 from adk_fluent.spelling import did_you_mean
+from adk_fluent.state.fidelity import check_storable
 from adk_fluent.state.schema import StateSchema
 from adk_fluent.state.values import field_type, whose
 
 
 async def keeping_to(
-    schema: type[StateSchema], events: AsyncGenerator[Event, None]
+    schema: type[StateSchema] | None, events: AsyncGenerator[Event, None]
 ) -> AsyncGenerator[Event, None]:
-    """The events, unchanged, as long as what they write fits the schema.
+    """The events, unchanged, as long as every session store holds what they write, and the schema fits.
 
     Raises:
         StateKeyError: a session key is written that the schema does not declare.
-        StateTypeError: a value is not of the type that the schema declares.
+        StateTypeError: a value is not of the type that the schema declares, or a store cannot hold it.
     """
     async with aclosing(events) as checked:
         async for event in checked:
-            if not event.partial:
-                check_writes(schema, event.author, event.actions.state_delta)
+            if (delta := event.actions.state_delta) and not event.partial:
+                check_storable(delta, f"Agent {event.author!r} wrote")
+                if schema is not None:
+                    check_writes(schema, event.author, delta)
             yield event
 
 
