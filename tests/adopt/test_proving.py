@@ -398,7 +398,14 @@ class Bill(BaseModel):
 
 
 @pytest.mark.filterwarnings("ignore:LoopAgent is deprecated:DeprecationWarning")
-@pytest.mark.parametrize("schema", [Bill, list[Bill], list[str]], ids=["a model", "models", "texts"])
+@pytest.mark.parametrize(
+    "schema",
+    [
+        pytest.param(Bill, id="a model"),
+        pytest.param(list[Bill], id="models", marks=pytest.mark.newest),  # ADK 1.25 takes models alone
+        pytest.param(list[str], id="texts", marks=pytest.mark.newest),
+    ],
+)
 @pytest.mark.parametrize("loops", [False, True], ids=["once", "in a loop"])
 async def test_a_typed_answer_beside_tools_is_given_by_a_tool(schema: Any, loops: bool) -> None:
     """The model that stands in calls `set_model_response`, as the real one would, and both sides agree."""
@@ -418,4 +425,5 @@ async def test_a_typed_answer_of_an_agent_without_a_script() -> None:
     answer = in_form("a", "An answer.")
     agent = LlmAgent(name="a", model="gemini-2.5-flash", output_schema=Bill, tools=[look_up])
     played = await proving.played(agent, StandingBackend({"a": answer}), "Hello.", {})
-    assert [call for event in played.events for call in event[2]] == [("set_model_response", {"total": 0})]
+    ((name, arguments),) = [call for event in played.events for call in event[2]]
+    assert (name, arguments["total"]) == ("set_model_response", 0)  # ADK 1.25 declares the note as required
