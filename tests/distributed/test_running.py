@@ -22,6 +22,7 @@ from adk_fluent.middleware import Context, Middleware
 from adk_fluent.state import declares
 from adk_fluent.testing import MockBackend, call_tool, mock_backend
 from tests.backends.support import Hang, system
+from tests.backends.test_waiting import GIVEN, KEY, B, Mail, all_kinds, desk, every_kind
 from tests.sampling import every
 
 clerk = Agent("clerk").instruct("Classify.").writes("intent")
@@ -128,6 +129,27 @@ async def test_a_segment_waits_for_a_person_and_goes_on() -> None:
         seen.append([asked, list(paid), calls, result.text, dict(result.state)])
     assert seen[0] == seen[1]
     assert seen[1][:2] == [["Run pay(amount=3)?", "Tell them?"], [3]]
+
+
+@pytest.mark.parametrize("shape", ["at once", "in turn"])
+async def test_a_segment_waits_for_every_kind_and_is_answered_one_by_one(shape: str) -> None:
+    """What was answered stays answered, what was not waits on, and the segment behind runs after the last."""
+    in_turn = desk() >> Mail(KEY).reader("mail") >> gate(lambda s: True, message="Go?") >> Agent("last")
+    inside: Expr[Any] = {"at once": all_kinds(), "in turn": in_turn}[shape].named("part")
+    made = clerk >> inside.execution_boundary() >> B
+    seen: list[Any] = []
+    for mock in (mock_backend({}, default=every_kind), mock_backend({}, default=every_kind)):
+        backend: Any = DistributedBackend(mock) if seen else mock
+        result: RunResult[Any] = await made.run("Go", backend=backend)
+        rounds = 0
+        while result.pending:
+            rounds += 1
+            answers = {result.pending[0].id: GIVEN[result.pending[0].kind]}
+            result = await made.resume(session_id=result.session_id, answers=answers, backend=backend)
+        calls = {name: len(requests) for name, requests in mock.calls.items()}
+        seen.append((rounds, calls, result.text))
+    assert seen[0] == seen[1]
+    assert seen[1][::2] == ({"at once": 4, "in turn": 3}[shape], "ok")
 
 
 async def test_pieces_of_answers_arrive_as_they_are_made() -> None:

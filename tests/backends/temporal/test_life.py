@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from google.adk.tools.long_running_tool import LongRunningFunctionTool
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import WorkflowHandle
 
@@ -15,10 +16,19 @@ from adk_fluent.backends import TemporalBackend
 from adk_fluent.backends.temporal import following
 from adk_fluent.backends.temporal.connecting import Address, queue_of
 from adk_fluent.backends.temporal.server import DevServer
-from adk_fluent.errors import EngineError
+from adk_fluent.errors import EngineError, SessionError
 from adk_fluent.middleware import tool_approval
 from adk_fluent.testing import call_tool, mock_backend
 from tests.backends.temporal.engine import Served, Workers
+from tests.backends.test_waiting import (
+    GIVEN,
+    B,
+    adk_request_input,
+    all_kinds,
+    calls_at_once,
+    every_kind,
+    responses_in,
+)
 from tests.limits import LIMIT, within_limit
 
 pytestmark = pytest.mark.newest
@@ -78,6 +88,45 @@ async def test_a_tool_that_must_be_approved_waits(workers: Workers, *, approved:
     approvals = {asked.pending[0].id: approved}
     done = await guarded.resume(session_id=asked.session_id, approvals=approvals, backend=backend)
     assert (done.text, paid) == ("done", [3] if approved else [])
+
+
+async def test_every_kind_waits_and_goes_on(workers: Workers) -> None:
+    """A run of workers waits for results and credentials as for approvals, and takes them one by one."""
+    expression = all_kinds() >> B
+    models = mock_backend({}, default=every_kind)
+    backend = Served(workers, {"models": models})
+    result = await expression.run("hi", backend=backend)
+    assert {pending.kind for pending in result.pending} == set(GIVEN)
+    options: dict[str, Any] = {"session_id": result.session_id, "backend": backend}
+    while waiting := result.pending:
+        assert "b" not in models.calls
+        asked = {waiting[0].id: GIVEN[waiting[0].kind]}
+        with pytest.raises(SessionError, match="does not wait for 'x'; it waits for '"):
+            await expression.resume(answers={**asked, "x": 1}, **options)
+        result = await expression.resume(answers=asked, **options)
+        assert [each.id for each in result.pending] == [each.id for each in waiting[1:]]
+        with pytest.raises(SessionError, match=f"does not wait for '{waiting[0].id}'|waits no more"):
+            await expression.resume(answers=asked, **options)
+    assert result.text == "ok"
+    asked = {agent: len(calls) for agent, calls in models.calls.items()}
+    assert asked == await calls_at_once(expression)
+
+
+@pytest.mark.parametrize("said", ["Oslo", 7, {"city": "Oslo"}, ["Oslo"]])
+async def test_an_answer_arrives_as_it_was_given(workers: Workers, said: Any) -> None:
+    """On its way to the workers an answer keeps its form."""
+    tool = LongRunningFunctionTool(adk_request_input)
+    expression = Agent("desk").tool(tool)
+    models = mock_backend({"desk": [call_tool("adk_request_input", message="Which city?"), "Thanks."]})
+    backend = Served(workers, {"models": models})
+    result = await expression.run("hi", backend=backend)
+    (pending,) = result.pending
+    assert (pending.kind, pending.message) == ("input", "Which city?")
+    answers = {pending.id: said}
+    rest = await expression.resume(session_id=result.session_id, answers=answers, backend=backend)
+    assert rest.text == "Thanks."
+    (given,) = responses_in(models.calls["desk"][-1])
+    assert given.response == (said if isinstance(said, dict) else {"result": said})
 
 
 async def test_a_run_tells_how_far_it_is(workers: Workers) -> None:

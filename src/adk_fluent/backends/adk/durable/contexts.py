@@ -87,11 +87,16 @@ def context_of(data: Mapping[str, Json], agents: Mapping[str, BaseAgent], servic
 
 def actions_json(context: ToolContext, agent: str) -> Json:
     """What a call has done to state, artifacts and the run."""
-    actions = context.actions
-    given: dict[str, Any] = actions.model_dump(mode="json", exclude_none=True, exclude={"state_delta"})
-    defaults = EventActions().model_dump(mode="json", exclude_none=True)
+    given, defaults = _named(context.actions), _named(EventActions())
     changed = {name: value for name, value in given.items() if value != defaults.get(name)}
-    return {"state": state_json(actions.state_delta, agent), "others": changed}
+    return {"state": state_json(context.actions.state_delta, agent), "others": changed}
+
+
+def _named(actions: EventActions) -> dict[str, Any]:
+    """Field → its value as JSON, with aliases in it: an auth scheme is read back right by these alone."""
+    given = actions.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"state_delta"})
+    fields = {field.serialization_alias: name for name, field in EventActions.model_fields.items()}
+    return {fields.get(alias) or alias: value for alias, value in given.items()}
 
 
 def act(context: ToolContext, done: Mapping[str, Json]) -> None:

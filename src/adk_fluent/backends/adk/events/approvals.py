@@ -107,7 +107,8 @@ def _credential_type(config: AuthConfig) -> AuthCredentialTypes:
     if (raw := config.raw_auth_credential) is not None:
         return raw.auth_type
     scheme: Any = getattr(config.auth_scheme, "type_", None)
-    return _Type(scheme.value) if scheme is not None and scheme.value in list(_Type) else _Type.OAUTH2
+    name = getattr(scheme, "value", scheme)  # a scheme of somebody's own has text
+    return _Type(name) if name in list(_Type) else _Type.OAUTH2
 
 
 def _input(call: types.FunctionCall) -> _Question:

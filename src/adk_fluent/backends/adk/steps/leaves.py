@@ -94,6 +94,11 @@ class FluentAgent(BaseAgent):
         """Set which agents that speak in its sessions run somewhere else."""
         self._absent = frozenset(names)
 
+    @property
+    def inside(self) -> frozenset[str]:
+        """Names of agents whose events this one gives as its own steps do, though they run somewhere else."""
+        return frozenset()
+
     def find_sub_agent(self, name: str) -> BaseAgent | None:
         """ADK's look-up; of an agent that runs somewhere else, what stands for it here."""
         found = super().find_sub_agent(name)
@@ -224,6 +229,8 @@ def _reachable(agent: BaseAgent) -> set[str]:
         for current in below(pending.pop()):
             if current.name not in found:
                 found.add(current.name)
+                if isinstance(current, FluentAgent):
+                    found |= current.inside
                 if isinstance(current, TransferAgent) and (target := current.target()) is not None:
                     pending.append(target)
     return found

@@ -10,6 +10,7 @@ from typing import Any, Protocol, cast
 from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.invocation_context import InvocationContext
 from google.adk.events.event import Event
+from google.genai import types
 from pydantic import PrivateAttr
 
 from adk_fluent.analysis.cuts import Hearing
@@ -19,7 +20,7 @@ from adk_fluent.backends.adk.events.signals import live, pauses
 from adk_fluent.backends.adk.events.stored import Json, from_json, message_to_json, to_json
 from adk_fluent.backends.adk.steps.checkpoints import since_checkpoint
 from adk_fluent.backends.adk.steps.composites import SequentialComposite
-from adk_fluent.backends.adk.steps.leaves import Events, FluentAgent
+from adk_fluent.backends.adk.steps.leaves import Events, FluentAgent, waits
 from adk_fluent.backends.adk.steps.resuming import outermost
 from adk_fluent.backends.adk.steps.timing import TimeoutComposite
 from adk_fluent.ir.nodes import SequenceNode, TimeoutNode
@@ -40,7 +41,7 @@ class Work:
         message: what the user said.
         history: the events of earlier runs that the segment may be shown.
         events: those of this run.
-        own: where a paused segment goes on, what it did until then.
+        own: where a paused segment goes on, what it did until then, and earlier answers.
         answer: where a paused segment goes on, what the person answered.
         streaming: whether pieces of answers are wanted.
         services: the caller's services, by name; they do not cross.
@@ -91,14 +92,19 @@ class SegmentAgent(FluentAgent):
                 event = from_json(data, invocation_id=ctx.invocation_id, delta=delta)
                 paused = paused or pauses(ctx, event)
                 yield event
-        if ctx.is_resumable and not paused:
+        if ctx.is_resumable and not paused and not waits(self, ctx):
             yield private.finished(self, ctx)
+
+    @property
+    def inside(self) -> frozenset[str]:
+        """Who speaks in the segment."""
+        return self._absent
 
     def _work(self, ctx: InvocationContext) -> Work:
         events = live(ctx.session.events)
         run = [event for event in events if event.invocation_id == ctx.invocation_id]
         since = since_checkpoint(ctx, cast(BaseAgent, self.parent_agent))  # nothing, unless it was paused
-        own = [(to_json(e), e.actions.state_delta) for e in since if e.author != "user"]
+        own = [(to_json(e), e.actions.state_delta) for e in since if _is_past(e, ctx.user_content)]
         said = (event.content for event in run if _said(event))
         asked = next(said, ctx.user_content)
         mode = ctx.run_config.streaming_mode if ctx.run_config else None
@@ -130,6 +136,15 @@ class SegmentAgent(FluentAgent):
 def _said(event: Event) -> bool:
     """Whether an event is a message of the user, and no note under the user's name."""
     return event.author == "user" and event.content is not None
+
+
+def _is_past(event: Event, said: types.Content | None) -> bool:
+    """Whether an event of a paused segment is what it did, or an earlier answer, not that of now."""
+    if event.author != "user":
+        return True
+    now = {part.function_response.id for part in (said and said.parts) or () if part.function_response}
+    answered = {response.id for response in event.get_function_responses()}
+    return bool(answered) and answered.isdisjoint(now)
 
 
 def in_turn(name: str, agents: Sequence[BaseAgent]) -> BaseAgent:
