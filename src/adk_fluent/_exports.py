@@ -83,6 +83,7 @@ EXPORTS: Final[Mapping[str, Mapping[str, str]]] = {
         "MissingArtifact": "adk_fluent.contracts.issues",
         "MissingBudget": "adk_fluent.contracts.issues",
         "MissingResource": "adk_fluent.contracts.issues",
+        "MixedOperators": "adk_fluent.contracts.issues",
         "ModalityLoss": "adk_fluent.contracts.issues",
         "ModalityMismatch": "adk_fluent.contracts.issues",
         "NestedTooDeep": "adk_fluent.contracts.issues",

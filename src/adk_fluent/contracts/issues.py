@@ -402,3 +402,10 @@ class Unsupported(ContractIssue):
     """Something that the backend cannot run yet, so that building refuses it."""
 
     code: str = "unsupported"
+
+
+@issue
+class MixedOperators(ContractIssue):
+    """`|` and `>>` stand beside each other without parentheses, and `>>` binds tighter."""
+
+    code: str = "mixed-operators"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache
 from math import inf
@@ -13,6 +14,7 @@ from adk_fluent.expr.declarations import Declarations
 from adk_fluent.expr.terminals import Terminals
 from adk_fluent.ir.annotations import ContextSpec, InstructionSpec
 from adk_fluent.ir.base import STEP_BY_STEP, UNSET, Node
+from adk_fluent.ir.frozen import note_use
 from adk_fluent.ir.functions import function_name
 from adk_fluent.ir.matching import Match, Predicate
 from adk_fluent.ir.naming import check_name, written
@@ -140,9 +142,13 @@ class Expr(Terminals[T_co], Declarations):
     def __or__(self, other: NativeAgent) -> FanOut[Any]: ...
     def __or__(self, other: object) -> FanOut[Any]:
         """Run both at the same time."""
-        from adk_fluent.expr.workflow import FanOut
+        from adk_fluent.expr.workflow import FanOut, Pipeline
 
-        return cast("type[FanOut[Any]]", FanOut).joined(self, lift(other, "|"))
+        lifted = lift(other, "|")
+        for side in (self, lifted):
+            if isinstance(side, Pipeline):  # `a | b >> c` may be meant otherwise, which a check looks at
+                note_use(side.node, sys._getframe(1))  # pyright: ignore[reportPrivateUsage]  # the caller's
+        return cast("type[FanOut[Any]]", FanOut).joined(self, lifted)
 
     @overload
     def __floordiv__(self, other: Expr[U]) -> Fallback[T_co | U]: ...

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import MISSING, FrozenInstanceError, dataclass, fields, is_dataclass
 from inspect import Parameter, Signature
+from types import FrameType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeVar, cast, dataclass_transform
 
 from adk_fluent._redaction import shown
@@ -41,7 +42,7 @@ class _Fields:
 class Frozen:
     """Base of every class that `frozen` or `node` decorates: what a frozen dataclass can do."""
 
-    __slots__ = ("__dict__", "__weakref__", "_facts", "_hash")
+    __slots__ = ("__dict__", "__weakref__", "_facts", "_hash", "_used_at")
 
     _defaults: ClassVar[Mapping[str, object]] = {}
     """Every field in order; `MISSING` where a value must be given."""
@@ -142,6 +143,14 @@ def _hash(value: object) -> int:
         if isinstance(value, tuple):
             return hash(tuple(_hash(item) for item in cast("tuple[object, ...]", value)))
         return hash(type(value))
+
+
+def note_use(value: Frozen, frame: FrameType) -> None:
+    """Keep where in the source a value is joined to another: `ir.source.used_in` reads it.
+
+    It counts neither for equality nor for the hash, and a copy does not have it.
+    """
+    object.__setattr__(value, "_used_at", (frame.f_code, frame.f_lasti))
 
 
 def freeze(cls: C, *, kw_only: bool = False) -> C:

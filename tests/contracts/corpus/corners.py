@@ -283,6 +283,7 @@ _add("warn", "modality-loss", "two kinds", _picture >> reader.context(C.window(2
 
 # --- what an agent accepts ------------------------------------------------------------------------
 
+_chain = Agent("y") >> Agent("z")
 _takes = Agent("takes").instruct("Work on it.").accepts(Query)
 for severity, what, expression, key in (
     ("warn", "an answer without the field", Agent("a").returns(Answer) >> _takes, None),
@@ -314,6 +315,14 @@ _add("warn", "unreachable-branch", "a sequence and what follows", Pipeline("p", 
 _add("info", "route-without-otherwise", "two tests by functions", S.set(intent="a", approved=True) >> Route().when(is_urgent, helper).when(approved, reader), "route")
 _add("info", "route-without-otherwise", "a value of a few is left", Agent("a").writes(Desk.intent) >> Route(Desk.intent).eq("refund", helper), "route", "intent")
 _add("info", "route-without-otherwise", "both values, but of free text", classifier >> Route("intent").eq("refund", helper).eq("other", reader), "route", "intent")
+_add("info", "mixed-operators", "a chain on the right", helper | writer >> other, "parallel")
+_add("info", "mixed-operators", "a chain on the left, in a pipeline", reader >> (writer >> other | helper).named("both"), "both")
+_add("info", "mixed-operators", "one of three, over several lines", (
+    helper  # (one)
+    | writer
+    >> other
+    | reader
+).named("three"), "three")
 _add("warn", "loop-runs-to-limit", "until of two keys", S.set(a=1, b=1) >> Loop(helper).until(by_a_and_b), "loop", "a")
 _add("warn", "parallel-writers", "three of one key", FanOut(Agent("a").writes("x"), Agent("b").writes("x"), Agent("c").writes("x")), "b", "x")
 
@@ -352,6 +361,8 @@ CORRECT: list[Correct] = [
         ("accepts an item", Agent("a").returns(list[Query]).writes("os") >> map_over("os", _takes.instruct("{_item}"))),
         ("accepts what nothing is shown of", writer >> _takes.context(C.user_only()).instruct("{draft}")),
         ("accepts what a remote agent gives", RemoteAgent("far", endpoint=ENDPOINT) >> _takes),
+        ("a chain in parentheses, and one with a name", helper | (other >> reader) | _chain),
+        ("a fan-out in a chain", helper >> (Agent("x") | other) >> reader),
         ("tools of another branch", (caller | Agent("b").tool(get_news).context(C.none())) >> reader),
         ("all values, and a test by a function", S.set(amount=1) >> Agent("a").writes(Desk.intent) >> Route(Desk.intent).when(is_large, helper).eq("refund", other).eq("other", reader)),
         ("pictures to one that takes no sound", Agent("p").produces_modality(Modality.IMAGE) >> Agent("t").accepts(Modality.IMAGE, Modality.AUDIO)),
