@@ -638,9 +638,12 @@ async def test_a_timeout_fires_again(name: str) -> None:
 
 ONE, TWO = race(A, B), race(Agent("c"), Agent("d"))
 END = Agent("z").instruct("{x?}").writes("x")
+AT_ONCE = T.fn(look_up, in_thread=False)
+"""In a thread, the tool would end by chance, and not by the schedule."""
+
 NESTED: Mapping[str, Any] = {
     "two races": FanOut(ONE, TWO),
-    "two races with tools": FanOut(race(A.tool(look_up), B.tool(look_up)), TWO),
+    "two races with tools": FanOut(race(A.tool(AT_ONCE), B.tool(AT_ONCE)), TWO),
     "two races that write": FanOut(
         race(A.writes("x"), B.writes("x")), race(Agent("c").writes("x"), Agent("d"))
     ),
