@@ -67,10 +67,7 @@ def run(
     """
     if answers and (prompt is not None or sessions is None or session_id is None):
         raise UsageError("--answer goes on with a stored run: give --session-db, --session and no PROMPT.")
-    if sessions is not None and not sessions.absolute().parent.is_dir():
-        raise UsageError(f"There is no folder for the session file {str(sessions)!r}.")
-    if prompt is not None and not prompt.strip():
-        raise UsageError("PROMPT is empty; leave it out to chat.")
+    _check(prompt, sessions)
     talk = Conversation(load(target), sessions=sessions, session_id=session_id, state=state)
     out = paper(sys.stdout)
     # One loop for all turns, since models and stores are bound to it; between them Ctrl-C is Python's own.
@@ -94,6 +91,14 @@ def run(
                     raise
                 out.line((str(error), "bad"))
     return 0
+
+
+def _check(prompt: str | None, sessions: Path | None) -> None:
+    """Refuse a file of sessions in no folder, and a prompt without words."""
+    if sessions is not None and not sessions.absolute().parent.is_dir():
+        raise UsageError(f"There is no folder for the session file {str(sessions)!r}.")
+    if prompt is not None and not prompt.strip():
+        raise UsageError("PROMPT is empty; leave it out to chat.")
 
 
 def once(target: Target, prompt: str, *, state: Mapping[str, Any], verbose: bool) -> None:

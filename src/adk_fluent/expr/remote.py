@@ -100,23 +100,21 @@ class RemoteAgent(Expr[T_co]):
         allow_http: bool = False,
         raises: bool = True,
     ) -> None:
-        if not is_url(endpoint):
-            raise ArgumentError(
-                f"RemoteAgent {name!r}: endpoint= takes an http or https URL, not {safe_url(endpoint)!r}."
-            )
         where = f"RemoteAgent {name!r}:"
+        if not is_url(endpoint):
+            raise ArgumentError(f"{where} endpoint= takes an http or https URL, not {safe_url(endpoint)!r}.")
         of_type(auth, AuthConfig | None, f"{where} auth=", "an AuthConfig(...)", secret=True)
         instance(retry, RetryConfig, f"{where} retry=")
         if auth is not None and not auth.token:
             raise ArgumentError(f"{where} the token of auth= is empty.")
-        if input_schema is not None and not _is_model(input_schema):
-            given = describe(input_schema)
-            raise ArgumentError(f"{where} input_schema= takes a pydantic model's class, not {given}.")
+        if input_schema is not None:
+            if not _is_model(input_schema):
+                given = describe(input_schema)
+                raise ArgumentError(f"{where} input_schema= takes a pydantic model's class, not {given}.")
+            check_faithful(input_schema, f"{where} input_schema=")
         if fallback is not None and not isinstance(fallback, Expr):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
             given = describe(cast(object, fallback))
-            raise ArgumentError(f"RemoteAgent {name!r}: fallback= takes an expression, not {given}.")
-        if input_schema is not None:
-            check_faithful(input_schema, f"{where} input_schema=")
+            raise ArgumentError(f"{where} fallback= takes an expression, not {given}.")
         schema = None if output_schema is None else check_faithful(output_schema, f"{where} output_schema=")
         made = RemoteAgentNode(
             name=check_name(name),

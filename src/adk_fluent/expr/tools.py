@@ -87,8 +87,7 @@ class T(metaclass=Namespace):
                 write it: another call may change the key meanwhile. Async functions always run so.
 
         Raises:
-            ArgumentError: it is none of these; `in_thread` or `parallel` is neither `True` nor `False`; or it
-                is to run in parallel in the event loop.
+            ArgumentError: it is none of these, or `in_thread` and `parallel` do not go together.
 
         >>> from adk_fluent import Agent, T
         >>> def note(text: str, tool_context) -> None:
@@ -108,10 +107,8 @@ class T(metaclass=Namespace):
             if not isinstance(cast(object, value), bool):
                 raise ArgumentError(f"T.fn({name}=): it is True or False, not {value!r:.40}.")
         if parallel and not in_thread:
-            raise ArgumentError(
-                "T.fn(parallel=True, in_thread=False): the event loop makes one call at a time. Leave out "
-                "in_thread=False, or parallel=True."
-            )
+            told = "the event loop makes one call at a time. Leave out one of the two."
+            raise ArgumentError(f"T.fn(parallel=True, in_thread=False): {told}")
         return sources.FunctionTool(function, confirm, given, in_thread, parallel)
 
     @staticmethod
