@@ -18,14 +18,16 @@ _LINE: Final = re.compile(
     r"(?<![A-Za-z0-9+/_-])(?!(?:adk-)?[0-9a-f-]+(?![A-Za-z0-9+/_=-]))[A-Za-z0-9+/_-]{12,}={0,2}"  # not an id
 )
 _LINES: Final = re.compile(
-    r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{40,}(?:\r?\n[A-Za-z0-9+/_-]{2,}={0,2}(?![^\r\n]))+"
+    r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{40,}+(?:\r?\n[A-Za-z0-9+/_-]{2,}+={0,2}+(?![^\r\n]))++"
 )
 _PART: Final = re.compile(r"[A-Za-z0-9+]{12,}={0,2}")
 """What may be base64: in one line, in several, or as part of a path."""
 
 _BREAKS: Final = re.compile(r"\r?\n")
 _URI: Final = re.compile(r"(?<![\w-])data:(?P<type>[\w.+/;=-]{0,200}),(?P<data>[^\s\"'<>]+)", re.IGNORECASE)
-_ESCAPES: Final = re.compile(r"\\+(?:u(?P<code>[0-9a-fA-F]{4})|x(?P<byte>[0-9a-fA-F]{2})|(?P<slash>/))")
+_ESCAPES: Final = re.compile(
+    r"(?<!\\)\\++(?:u(?P<code>[0-9a-fA-F]{4})|x(?P<byte>[0-9a-fA-F]{2})|(?P<slash>/))"
+)
 _CONTROLS: Final = re.compile(rb"[\x01-\x08\x0b\x0e-\x1a\x1c-\x1f\x7f]")
 """Bytes that no text holds; of the others below a space it may hold breaks, tabs and the start of a color."""
 
@@ -81,7 +83,8 @@ def in_bytes(data: bytes, change: Change, instead: bytes = b"[redacted]") -> byt
 
     >>> in_bytes("pass".encode("utf-16"), lambda text: text.replace("pass", "***")).decode("utf-16")
     '***'
-    >>> in_bytes(b"\x89PNG\x00\x01pass\x02", lambda text: text.replace("pass", "***"))
+    >>> picture = b"\x89PNG\x00\x01" * 99 + b"password"
+    >>> in_bytes(picture, lambda text: text.replace("password", "***"))
     b'[redacted]'
     """
     if (known := _text(data)) is not None:

@@ -94,7 +94,9 @@ class Bill(BaseModel):
 PATHS = st.text("ab./-_ ", min_size=1, max_size=8)
 OFFSETS = st.integers(-14 * 60, 14 * 60).map(lambda minutes: timezone(timedelta(minutes=minutes)))
 DECIMALS = st.decimals(allow_nan=False, allow_infinity=False)
-SHORT = st.text(max_size=5)
+LETTERS = st.characters(exclude_categories=["Cs"], exclude_characters="\0")
+"""What every store of sessions takes."""
+SHORT = st.text(LETTERS, max_size=5)
 LINES = st.builds(Line, price=DECIMALS, note=st.none() | SHORT, hint=SHORT)
 BILLS = st.fixed_dictionaries(
     {
@@ -111,7 +113,7 @@ BILLS = st.fixed_dictionaries(
     }
 ).map(Bill.model_validate)
 VALUES: Mapping[Any, st.SearchStrategy[Any]] = {
-    str: st.text(),
+    str: st.text(LETTERS),
     int: st.integers(),
     float: st.floats(allow_nan=False, allow_infinity=False),
     bool: st.booleans(),

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import MISSING, FrozenInstanceError, dataclass, fields, is_dataclass
 from inspect import Parameter, Signature
-from types import FrameType
+from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeVar, cast, dataclass_transform
 
 from adk_fluent._redaction import shown
@@ -146,11 +146,16 @@ def _hash(value: object) -> int:
 
 
 def note_use(value: Frozen, frame: FrameType) -> None:
-    """Keep where in the source a value is joined to another: `ir.source.used_in` reads it.
+    """Keep where in the source a value is joined to another: `use_of` reads it.
 
     It counts neither for equality nor for the hash, and a copy does not have it.
     """
     object.__setattr__(value, "_used_at", (frame.f_code, frame.f_lasti))
+
+
+def use_of(value: Frozen) -> tuple[CodeType, int] | None:
+    """The code and the position in it that `note_use` has kept."""
+    return getattr(value, "_used_at", None)
 
 
 def freeze(cls: C, *, kw_only: bool = False) -> C:

@@ -26,34 +26,6 @@ _STATES: Final = frozenset({"state", "s", "st", "_state", "view", "values"})
 """What functions of the state, which may be given resources beside it, call it."""
 
 
-def used_in(node: object) -> tuple[str, int, ast.BinOp] | None:
-    """File, line and source of the operation that `note_use` has kept; `None` where no source shows it."""
-    code, last = cast("tuple[CodeType | None, int]", getattr(node, "_used_at", (None, 0)))
-    if code is None:
-        return None
-    line, end, column, end_column = list(code.co_positions())[last // 2]
-    if line is None or end is None or column is None or end_column is None:
-        return None
-    lines = [one.encode() for one in linecache.getlines(code.co_filename)[line - 1 : end]]
-    if len(lines) != end - line + 1:
-        return None
-    lines[-1] = lines[-1][:end_column]
-    lines[0] = lines[0][column:]
-    try:
-        parsed = ast.parse(f"({b''.join(lines).decode()})", mode="eval").body
-    except (SyntaxError, ValueError, RecursionError):
-        return None
-    return (code.co_filename, line, parsed) if isinstance(parsed, ast.BinOp) else None
-
-
-def is_bare(operand: ast.expr, operation: ast.BinOp) -> bool:
-    """Whether an operand of an operation has no parentheses around it."""
-    if operand is operation.left:
-        return (operand.lineno, operand.col_offset) == (operation.lineno, operation.col_offset)
-    end = (operation.end_lineno, operation.end_col_offset)
-    return (operand.end_lineno, operand.end_col_offset) == end
-
-
 def sightings(value: object) -> Sightings:
     """What the source of a function, a callable object, a tool of ADK's or a class of agents shows.
 
