@@ -152,11 +152,13 @@ def _waits(talk: Conversation) -> str:
         for each in talk.pending
     )
     approves = " (y or yes approves)" if any(each.kind == "approval" for each in talk.pending) else ""
-    if talk.store is not None:
-        how = f"--session-db {talk.store} --session {talk.session_id} --answer ID=VALUE{approves} goes on."
-        return f"{how} {asked}"
-    how = f"Answer each with a line on standard input{approves}; run --session-db FILE keeps a run for later."
-    return f"{how} {asked}"
+    if talk.store is None:
+        return (
+            f"{asked} Answer each with a line on standard input{approves}; run --session-db FILE keeps a run "
+            "for later."
+        )
+    place = f"--session-db {talk.store} --session {talk.session_id}"
+    return f"{asked} Go on with {place} --answer ID=VALUE{approves}."
 
 
 def _drive(loop: asyncio.Runner, turn: Coroutine[Any, Any, None]) -> None:

@@ -221,8 +221,8 @@ class RecordedRun:
 
 
 @dataclass(frozen=True, slots=True)
-class End:
-    """An agent or another step that ran to its end, neither failing nor being given up.
+class _StepMoment:
+    """A moment in the life of an agent or another step.
 
     Attributes:
         agent_name: the agent or step.
@@ -240,22 +240,13 @@ class End:
 
 
 @dataclass(frozen=True, slots=True)
-class Begin:
-    """An agent or another step that began on a parallel branch, where it reads the state.
+class End(_StepMoment):
+    """An agent or another step that ran to its end, neither failing nor being given up."""
 
-    Attributes:
-        agent_name: the agent or step.
-        branch: the parallel branch it ran on.
-        run: which of the recorded runs it belongs to, from 0.
-        seq: its place among everything that was recorded.
-        at: seconds since the recording began.
-    """
 
-    agent_name: str
-    branch: str | None = None
-    run: int = 0
-    seq: int = 0
-    at: float = 0.0
+@dataclass(frozen=True, slots=True)
+class Begin(_StepMoment):
+    """An agent or another step that began on a parallel branch, where it reads the state."""
 
 
 @dataclass(frozen=True, slots=True)
