@@ -22,6 +22,7 @@ from adk_fluent.errors import SessionError
 from adk_fluent.expr.base import Expr
 from adk_fluent.testing import MockBackend, call_tool
 from tests.backends.support import called, each, play, said, script, seen, speakers, system
+from tests.limits import within_limit
 
 A, B, C = Agent("a"), Agent("b"), Agent("c")
 
@@ -149,19 +150,33 @@ async def test_an_answer_after_a_restart(tmp_path: Path, reply: bool) -> None:
 async def test_one_answer_given_several_times_at_once(tmp_path: Path) -> None:
     """Two clicks on one button: one run goes on and pays, the other is told so, and nothing is lost."""
     bank, service = Bank(), SqliteSessionService(str(tmp_path / "s.db"))
-    expression = bank.payer() >> B
+    refusals: list[SessionError] = []
+    both_refused = asyncio.Event()
+
+    async def hold(state: object) -> dict[str, Any]:
+        await within_limit(both_refused.wait())  # else a late answer finds a run that has ended
+        return {}
+
+    expression = bank.payer() >> hold >> B
     backend = MockBackend({"payer": pays(), "b": "ok"}, session_service=service)
     first = await expression.run("hi", session_id="s", backend=backend)
-    given = [answer(expression, first, backend=backend) for _ in range(3)]
-    results = await asyncio.gather(*given, return_exceptions=True)
+
+    async def click() -> RunResult[Any] | None:
+        try:
+            return await answer(expression, first, backend=backend)
+        except SessionError as error:
+            refusals.append(error)
+            if len(refusals) == 2:
+                both_refused.set()
+            return None
+
+    results = await asyncio.gather(*[click() for _ in range(3)])
     assert bank.paid == [("ann", 5)]
-    refused = [result for result in results if isinstance(result, SessionError)]
-    assert len(refused) == 2
-    assert {str(error) for error in refused} == {
+    assert {str(error) for error in refusals} == {
         f"Session 's' does not wait for {first.pending[0].id!r} any more: another resume() has answered it, "
         "and goes on."
     }
-    (done,) = [result for result in results if isinstance(result, list)]
+    (done,) = [result for result in results if result is not None]
     assert done.text == "ok"
     with pytest.raises(SessionError, match="it waits for nothing"):
         await answer(expression, first, backend=backend)

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from typing import Final
 
 from google.adk.agents.invocation_context import InvocationContext
-from google.adk.sessions import Session
 from google.genai import types
 
 from adk_fluent.backends.adk.added import AddedPlugin
@@ -23,15 +22,18 @@ _on: Final[set[_Answer]] = set()
 
 
 @contextmanager
-def answering(session: Session, requests: Iterable[str]) -> Generator[None]:
+def answering(app_name: str, user_id: str, session_id: str, requests: Iterable[str]) -> Generator[None]:
     """Inside, nobody else in this process answers these requests of a session.
+
+    Enter it before the session is read: whoever reads it later finds the answer of the first one there, and
+    could only say that nothing waits.
 
     Raises:
         SessionError: somebody does already.
     """
-    mine = {(session.app_name, session.user_id, session.id, request) for request in requests}
+    mine = {(app_name, user_id, session_id, request) for request in requests}
     if taken := mine & _on:
-        raise _twice(session, min(taken)[-1])
+        raise _twice(session_id, min(taken)[-1])
     _on.update(mine)
     try:
         yield
@@ -39,9 +41,9 @@ def answering(session: Session, requests: Iterable[str]) -> Generator[None]:
         _on.difference_update(mine)
 
 
-def _twice(session: Session, request: str) -> SessionError:
+def _twice(session_id: str, request: str) -> SessionError:
     return SessionError(
-        f"Session {session.id!r} does not wait for {request!r} any more: another resume() has answered it, "
+        f"Session {session_id!r} does not wait for {request!r} any more: another resume() has answered it, "
         "and goes on."
     )
 
@@ -64,9 +66,8 @@ class AnsweredOnce(AddedPlugin):
         ids = {answer.id for answer in given if answer.name == CONFIRMATION}
         if not ids:
             return
-        session = invocation_context.session
-        events = live(session.events)
+        events = live(invocation_context.session.events)
         calls = [call for event in events for call in event.get_function_calls()]
         asked = {call.id for call in calls if "originalFunctionCall" in (call.args or {})}
         if twice := sorted(map(str, ids & asked - unanswered(events).keys())):
-            raise by_hook(_twice(session, twice[0]))
+            raise by_hook(_twice(invocation_context.session.id, twice[0]))

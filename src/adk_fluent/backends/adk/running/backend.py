@@ -441,21 +441,21 @@ class ADKBackend:
                 cannot go on.
             ArgumentError: an answer is not of the form that `Pending.form` names.
         """
-        session = await self._session(compiled, session_id, user_id, services)
-        asked = asked_by(session, approvals)
-        if compiled.app.resumability_config is None:
-            raise SessionError(
-                f"Session {session_id!r} waits, but its run was made as one that cannot go on: nothing in it "
-                "was known to pause, or ExecutionConfig(resumable=False) said so. "
-                "Set ExecutionConfig(resumable=True) for the run and for resume()."
+        with answering(compiled.app.name, user_id, session_id, approvals):
+            session = await self._session(compiled, session_id, user_id, services)
+            asked = asked_by(session, approvals)
+            if compiled.app.resumability_config is None:
+                raise SessionError(
+                    f"Session {session_id!r} waits, but its run was made as one that cannot go on: nothing "
+                    "in it was known to pause, or ExecutionConfig(resumable=False) said so. "
+                    "Set ExecutionConfig(resumable=True) for the run and for resume()."
+                )
+            events = compiled.runner(self.services(services)).annotated(
+                user_id=user_id,
+                session_id=session_id,
+                invocation_id=next(iter(asked.values())).event.invocation_id,
+                new_message=message_of(approvals, asked),
             )
-        events = compiled.runner(self.services(services)).annotated(
-            user_id=user_id,
-            session_id=session_id,
-            invocation_id=next(iter(asked.values())).event.invocation_id,
-            new_message=message_of(approvals, asked),
-        )
-        with answering(session, asked):
             async with in_use(compiled.toolsets), aclosing(events) as native:
                 async for event in native:
                     yield to_agent_event(event, session_id, compiled.models)
