@@ -9,30 +9,10 @@ from adk_fluent.adopt.agents import agent, fields, native_agent, remote
 from adk_fluent.adopt.writer import Writer
 from adk_fluent.adopt.writing import Call, Chain, Joined, flat, named, text
 from adk_fluent.errors import ArgumentError
+from adk_fluent.ir import nodes
 from adk_fluent.ir.annotations import TransformSpec
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.matching import Match
-from adk_fluent.ir.nodes import (
-    AgentNode,
-    ArtifactNode,
-    CaptureNode,
-    FallbackNode,
-    GateNode,
-    KnownNativeNode,
-    LoopNode,
-    MapOverNode,
-    ModelSelectorNode,
-    NativeNode,
-    ParallelNode,
-    RaceNode,
-    RemoteAgentNode,
-    RouteNode,
-    SequenceNode,
-    TapNode,
-    TimeoutNode,
-    TransferNode,
-    TransformNode,
-)
 
 
 def _members(writer: Writer, node: Node, kind: str, sign: str, *more: str) -> Chain:
@@ -46,18 +26,18 @@ def _members(writer: Writer, node: Node, kind: str, sign: str, *more: str) -> Ch
     return [Call(writer.names.use("adk_fluent", kind), (*members, *name, *more))]
 
 
-def sequence(writer: Writer, node: SequenceNode) -> Chain:
+def sequence(writer: Writer, node: nodes.SequenceNode) -> Chain:
     """Steps one after another."""
     return [*_members(writer, node, "Pipeline", ">>"), *fields(writer, node)]
 
 
-def parallel(writer: Writer, node: ParallelNode) -> Chain:
+def parallel(writer: Writer, node: nodes.ParallelNode) -> Chain:
     """Branches at the same time."""
     merge = (f"merge={text(node.merge)}",) if "merge" in node.given else ()
     return [*_members(writer, node, "FanOut", "|", *merge), *fields(writer, node)]
 
 
-def loop(writer: Writer, node: LoopNode) -> Chain:
+def loop(writer: Writer, node: nodes.LoopNode) -> Chain:
     """Steps again and again."""
     if node.max_iterations < 1:
         writer.refuse(node, f"max_iterations={node.max_iterations}: a loop runs at least once")
@@ -70,7 +50,7 @@ def loop(writer: Writer, node: LoopNode) -> Chain:
     return [*chain, *fields(writer, node)]
 
 
-def route(writer: Writer, node: RouteNode) -> Chain:
+def route(writer: Writer, node: nodes.RouteNode) -> Chain:
     """Branches, of which one runs."""
     key = () if node.key is None else (text(node.key),)
     if node.read_fields:
@@ -88,19 +68,19 @@ def route(writer: Writer, node: RouteNode) -> Chain:
     return [*chain, *writer.named(node)]
 
 
-def fallback(writer: Writer, node: FallbackNode) -> Chain:
+def fallback(writer: Writer, node: nodes.FallbackNode) -> Chain:
     """Alternatives."""
     writer.only(node, "children")
     return [Joined(tuple(writer.step(child) for child in node.children), "//"), *writer.named(node)]
 
 
-def race(writer: Writer, node: RaceNode) -> Chain:
+def race(writer: Writer, node: nodes.RaceNode) -> Chain:
     """Branches, of which the first counts."""
     members = tuple(writer.step(child) for child in node.children)
     return [Call(writer.names.use("adk_fluent", "race"), members), *writer.named(node)]
 
 
-def map_over(writer: Writer, node: MapOverNode) -> Chain:
+def map_over(writer: Writer, node: nodes.MapOverNode) -> Chain:
     """A body for each item."""
     given = node.given
     options = [
@@ -115,13 +95,13 @@ def map_over(writer: Writer, node: MapOverNode) -> Chain:
     return [call, *writer.named(node)]
 
 
-def timeout(writer: Writer, node: TimeoutNode) -> Chain:
+def timeout(writer: Writer, node: nodes.TimeoutNode) -> Chain:
     """What may take so long."""
     seconds = writer.value(node.seconds)
     return [Joined((writer.step(node.body),)), Call(".timeout", (seconds,)), *writer.named(node)]
 
 
-def transform(writer: Writer, node: TransformNode) -> Chain:
+def transform(writer: Writer, node: nodes.TransformNode) -> Chain:
     """An operation of `S`, or a plain function."""
     shown = writer.of(node, "fn", node.fn)
     if _is_function(node):
@@ -133,7 +113,7 @@ def transform(writer: Writer, node: TransformNode) -> Chain:
     return [Joined((shown,)), *writer.named(node)]
 
 
-def capture(writer: Writer, node: CaptureNode) -> Chain:
+def capture(writer: Writer, node: nodes.CaptureNode) -> Chain:
     """What was said, into the state."""
     if node.turns is None:
         call = Call(f"{writer.names.use('adk_fluent', 'S')}.capture", (text(node.key),))
@@ -144,7 +124,7 @@ def capture(writer: Writer, node: CaptureNode) -> Chain:
     return [call, *writer.named(node)]
 
 
-def gate(writer: Writer, node: GateNode) -> Chain:
+def gate(writer: Writer, node: nodes.GateNode) -> Chain:
     """A person who approves."""
     options = [
         (name, writer.of(node, name, node.given[name])) for name in ("message", "into") if name in node.given
@@ -153,52 +133,52 @@ def gate(writer: Writer, node: GateNode) -> Chain:
     return [Call(writer.names.use("adk_fluent", "gate"), (test, *named(options))), *writer.named(node)]
 
 
-def tap(writer: Writer, node: TapNode) -> Chain:
+def tap(writer: Writer, node: nodes.TapNode) -> Chain:
     """A function that looks."""
     shown = writer.of(node, "fn", node.fn)
     return [Call(writer.names.use("adk_fluent", "tap"), (shown,)), *writer.named(node)]
 
 
-def transfer(writer: Writer, node: TransferNode) -> Chain:
+def transfer(writer: Writer, node: nodes.TransferNode) -> Chain:
     """Another agent goes on."""
     test = () if node.condition is None else (f"condition={writer.of(node, 'condition', node.condition)}",)
     return [Call(writer.names.use("adk_fluent", "transfer"), (text(node.target), *test)), *writer.named(node)]
 
 
-def artifact(writer: Writer, node: ArtifactNode) -> Chain:
+def artifact(writer: Writer, node: nodes.ArtifactNode) -> Chain:
     """An operation of `A`."""
     return [Joined((writer.of(node, "operation", node.operation),)), *writer.named(node)]
 
 
 def refused(writer: Writer, node: Node) -> Chain:
     """What is no step of its own."""
-    raise ArgumentError(f"to_source() takes no {node.kind} node by itwriter.")
+    raise ArgumentError(f"to_source() takes no {node.kind} node by itself.")
 
 
 def _is_function(node: Node) -> bool:
     """Whether a step is a plain function, beside which only an expression makes an operator mean a step."""
-    return isinstance(node, TransformNode) and not isinstance(node.fn, TransformSpec)
+    return isinstance(node, nodes.TransformNode) and not isinstance(node.fn, TransformSpec)
 
 
 WRITERS: Final[Mapping[type[Node], Callable[[Writer, Any], Chain]]] = {
-    AgentNode: agent,
-    SequenceNode: sequence,
-    ParallelNode: parallel,
-    LoopNode: loop,
-    TransformNode: transform,
-    RouteNode: route,
-    FallbackNode: fallback,
-    RaceNode: race,
-    GateNode: gate,
-    TapNode: tap,
-    MapOverNode: map_over,
-    TimeoutNode: timeout,
-    TransferNode: transfer,
-    CaptureNode: capture,
-    ModelSelectorNode: refused,
-    RemoteAgentNode: remote,
-    ArtifactNode: artifact,
-    NativeNode: native_agent,
-    KnownNativeNode: native_agent,
+    nodes.AgentNode: agent,
+    nodes.SequenceNode: sequence,
+    nodes.ParallelNode: parallel,
+    nodes.LoopNode: loop,
+    nodes.TransformNode: transform,
+    nodes.RouteNode: route,
+    nodes.FallbackNode: fallback,
+    nodes.RaceNode: race,
+    nodes.GateNode: gate,
+    nodes.TapNode: tap,
+    nodes.MapOverNode: map_over,
+    nodes.TimeoutNode: timeout,
+    nodes.TransferNode: transfer,
+    nodes.CaptureNode: capture,
+    nodes.ModelSelectorNode: refused,
+    nodes.RemoteAgentNode: remote,
+    nodes.ArtifactNode: artifact,
+    nodes.NativeNode: native_agent,
+    nodes.KnownNativeNode: native_agent,
 }
 """Every type of node, with the method that writes it."""
