@@ -10,7 +10,8 @@ from typing import Any, Final, Literal, cast
 from adk_fluent.errors import UnsupportedNodeError
 from adk_fluent.ir import nodes
 from adk_fluent.ir.base import Node
-from adk_fluent.viz.labels import condition
+from adk_fluent.ir.functions import access, function_name
+from adk_fluent.ir.matching import Match, Predicate
 
 Shape = Literal["round", "sharp", "hexagon", "remote", "header"]
 """The outline of a box in an image; a header is the head of a frame."""
@@ -95,6 +96,25 @@ NO_NOTES: Final[Mapping[str, str]] = MappingProxyType({})
 """Nothing to add to any step."""
 TO_THE_USER: Final = "to the user"
 """What stands in the box of an agent whose words the user gets."""
+
+
+def condition(test: Predicate, key: str | None = None) -> str:
+    """A predicate in a few words; a comparison with `key`, which is named elsewhere, shows its value alone.
+
+    >>> condition(Match("intent", "eq", "billing"), "intent")
+    'billing'
+    >>> condition(Match("score", "gte", 8))
+    'score >= 8'
+    """
+    if isinstance(test, Match):
+        if test.key == key:
+            return str(test.value) if test.op == "eq" else str(test).removeprefix(f"{key} ")
+        if test.op == "truthy":
+            return test.key if test.value else f"not {test.key}"
+        return str(test)
+    name = function_name(test, "a test")
+    reads = sorted(access(test).reads)
+    return f"{name}({', '.join(reads)})" if reads else name
 
 
 def _model(node: nodes.AgentNode) -> str:
