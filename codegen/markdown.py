@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from adk_fluent.tide.diff import Change, Diff
 from adk_fluent.tide.report import BREAKS, LOOK
-from adk_fluent.tide.scan import Field
+from adk_fluent.tide.scan import AdkField
 
 
 def markdown(report: Diff) -> str:
@@ -45,7 +45,7 @@ def _row(change: Change) -> str:
     return f"| {change.cls} | `{change.field}`{note} | {_cell(change.before)} | {_cell(change.after)} |"
 
 
-def _cell(field: Field | None) -> str:
+def _cell(field: AdkField | None) -> str:
     if field is None:
         return ""
     shown = f"`{field.type}`" + ("" if field.default is None else f" = `{field.default}`")

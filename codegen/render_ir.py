@@ -5,7 +5,7 @@ The text is laid out as the formatter would, so generating needs no further tool
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
@@ -25,6 +25,9 @@ NODES: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
     }
 )
 
+# Those that ADK's workflow agents share: the base of their node classes, and the constant that names them.
+_SHARED: Final = ("WorkflowFields", "WORKFLOW_FIELDS")
+
 _RUNTIME_IMPORTS = """\
 from typing import TYPE_CHECKING, Final
 
@@ -41,11 +44,15 @@ def render_ir(scan: Scan) -> str:
         + f'\n\nADK_VERSION: Final = "{scan.adk_version}"\n'
         + '"""The google-adk release this module was generated from."""'
     ]
-    for adk_class, (node_class, constant) in NODES.items():
-        names = [s.field.name for s in shapes[adk_class]]
-        told = f'"""The fields of `{node_class}`, in ADK\'s order."""'
-        parts.append(_node_class(node_class, adk_class, shapes[adk_class]))
-        parts.append(f"{constant_tuple(constant, names)}\n{told}")
+    workflows = [adk_class for adk_class in NODES if adk_class != "LlmAgent"]
+    shared = [s for s in shapes[workflows[0]] if all(s in shapes[adk_class] for adk_class in workflows)]
+    parts += _mirror(_SHARED, "agents that run others", shared)
+    for adk_class, names in NODES.items():
+        if adk_class in workflows:
+            own = [s for s in shapes[adk_class] if s not in shared]
+            parts += _mirror(names, f"`{adk_class}`", own, beside=_SHARED)
+        else:
+            parts += _mirror(names, f"`{adk_class}`", shapes[adk_class])
     options = constant_tuple("GENERATE_OPTIONS", [field.name for field in scan.classes[OPTIONS[0]]])
     told = '"""What `generate()` takes: the options of google-genai\'s `GenerateContentConfig`."""'
     return "\n\n\n".join([*parts, f"{options}\n{told}"]) + "\n"
@@ -59,15 +66,22 @@ def _types(shapes: list[Shape], scan: Scan) -> str:
     return f"\n\nif TYPE_CHECKING:\n{imports(needed, '    ')}\n\n{lines}"
 
 
-def _node_class(name: str, adk_class: str, shapes: Iterable[Shape]) -> str:
+def _mirror(
+    names: tuple[str, str], of: str, shapes: Sequence[Shape], beside: tuple[str, str] | None = None
+) -> list[str]:
+    """A node class and the constant that names its fields; `beside` names those whose fields it has, too."""
+    name, constant = names
+    base, others = beside or ("Node", None)
     lines = [
         "@node",
-        f"class {name}(Node):",
-        f'    """Fields of ADK\'s `{adk_class}`; ADK decides about those left unset."""',
-        "",
+        f"class {name}({base}):",
+        f'    """Fields of ADK\'s {of}; ADK decides about those left unset."""',
+        *([""] if shapes else []),
         *(f"    {s.field.name}: {_declared(s)}" for s in shapes),
     ]
-    return "\n".join(lines)
+    told = f'"""The fields of `{name}`, in ADK\'s order."""'
+    listed = constant_tuple(constant, [s.field.name for s in shapes], others)
+    return ["\n".join(lines), f"{listed}\n{told}"]
 
 
 def _declared(shaped: Shape) -> str:

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Final
 
 from adk_fluent.tide.methods import HANDWRITTEN
-from adk_fluent.tide.scan import Field, Scan
+from adk_fluent.tide.scan import AdkField, Scan
 from adk_fluent.tide.typeref import CALLABLE, LITERAL, NONE, UNION, TypeRef, is_builtin, parse, union
 
 from .fielddocs import STRUCTURE
@@ -30,7 +30,7 @@ _KNOWN_IMPORTS: Final[Mapping[str, str]] = MappingProxyType(
 class Shape:
     """How one field appears in our modules: its type, or its items' type when it holds several."""
 
-    field: Field
+    field: AdkField
     type: TypeRef
     item: TypeRef | None = None
 
@@ -64,7 +64,7 @@ def shared_fields(scan: Scan, adk_classes: Sequence[str]) -> frozenset[str]:
     return first.intersection(*others)
 
 
-def shape(field: Field, scan: Scan) -> Shape:
+def shape(field: AdkField, scan: Scan) -> Shape:
     """The field's type as we can write it, with lists and "one or a list of callbacks" recognised."""
     ref = _importable(parse(field.type), scan)
     members = ref.args if ref.name == UNION else (ref,)

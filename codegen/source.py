@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import sys
 import textwrap
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from adk_fluent.tide.typeref import ARGUMENTS, CALLABLE, LITERAL, UNION, TypeRef
 
@@ -66,9 +66,11 @@ def header(adk_version: str, summary: str) -> str:
     )
 
 
-def constant_tuple(name: str, values: Iterable[str]) -> str:
-    """A module constant that is a tuple of strings, one per line."""
-    body = "".join(f'    "{value}",\n' for value in values)
+def constant_tuple(name: str, values: Sequence[str], after: str | None = None) -> str:
+    """A module constant that is a tuple of strings, one per line, `after` those of another one."""
+    if after is not None and not values:
+        return f"{name}: Final = {after}"
+    body = "".join([*([f"    *{after},\n"] if after else []), *(f'    "{value}",\n' for value in values)])
     return f"{name}: Final[tuple[str, ...]] = (\n{body})"
 
 

@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from adk_fluent import Agent
 from adk_fluent.adopt import adopt
 from adk_fluent.adopt.proving import run_alike
-from adk_fluent.adopt.source import Source
+from adk_fluent.adopt.source import GeneratedSource
 from adk_fluent.backends.adk.running import proving
 from adk_fluent.backends.adk.running.standing import StandingBackend, callable_tools, calls_of
 from adk_fluent.backends.stand_ins import in_form
@@ -289,8 +289,8 @@ def test_a_file_that_cannot_be_imported_is_not_written(
         "from google.adk.agents import LlmAgent\nroot_agent = LlmAgent(name='plain')\n"
     )
 
-    def written(_: object) -> Source:
-        return Source("from nowhere_at_all import pipeline\n")
+    def written(_: object) -> GeneratedSource:
+        return GeneratedSource("from nowhere_at_all import pipeline\n")
 
     monkeypatch.setattr(convert_module, "written", written)
     done = cli("convert", "plain.py", "-o", "made.py")

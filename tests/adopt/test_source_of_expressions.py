@@ -14,11 +14,10 @@ from hypothesis import strategies as st
 from adk_fluent import Agent, C, P, RemoteAgent, Route, S, StateSchema, T, gate, map_over, tap, until
 from adk_fluent.adopt import to_source
 from adk_fluent.adopt.source import written
-from adk_fluent.adopt.steps import WRITERS
 from adk_fluent.content import Modality
 from adk_fluent.errors import ArgumentError
 from adk_fluent.expr.base import Expr
-from adk_fluent.ir import NODE_TYPES, AuthConfig, Match, ScalingConfig, TransportConfig
+from adk_fluent.ir import AuthConfig, Match, ModelSelectorNode, ScalingConfig, TransportConfig
 from adk_fluent.ir.functions import import_path
 from adk_fluent.middleware import Middleware
 from tests import limits, samples
@@ -60,9 +59,10 @@ def the_same(expression: object) -> str:
     return source
 
 
-def test_every_type_of_node_is_in_the_table() -> None:
-    """A new one is written, or refused by name."""
-    assert set(WRITERS) == set(NODE_TYPES)
+def test_a_node_that_is_no_step_is_refused_by_name() -> None:
+    """A model selector stands in an agent only, and the error says so."""
+    with pytest.raises(ArgumentError, match=r"no model_selector node by itself"):
+        to_source(ModelSelectorNode(name="chooser"))
 
 
 @pytest.mark.parametrize("name", samples.EXPRESSIONS)

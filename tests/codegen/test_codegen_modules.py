@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from adk_fluent.tide.methods import HANDWRITTEN, method_name
-from adk_fluent.tide.scan import Field, Scan, scan
+from adk_fluent.tide.scan import AdkField, Scan, scan
 from codegen.__main__ import main, modules
 from codegen.fielddocs import STRUCTURE
 from codegen.render_expr import render_expr
@@ -180,7 +180,7 @@ def test_every_field_of_the_installed_agent_has_a_builder_method() -> None:
     assert missing == {}
 
 
-def with_extra(base: Scan, *extra: Field) -> Scan:
+def with_extra(base: Scan, *extra: AdkField) -> Scan:
     """`base` as a release in which `LlmAgent` has more fields."""
     classes = {**base.classes, "LlmAgent": (*base.classes["LlmAgent"], *extra)}
     return replace(base, adk_version="99.0.0", classes=classes)
@@ -189,7 +189,7 @@ def with_extra(base: Scan, *extra: Field) -> Scan:
 def test_a_field_that_codegen_does_not_know_is_taken_over() -> None:
     """A future ADK field gets a node field and a method whose documentation says what it needs."""
     base = scan()
-    future = with_extra(base, Field("sparkle", "bool", "False"), Field("guards", "list[str]", "list()"))
+    future = with_extra(base, AdkField("sparkle", "bool", "False"), AdkField("guards", "list[str]", "list()"))
     ir, expr = render_ir(future), render_expr(future, [base])
     assert "    sparkle: bool | Unset = UNSET\n" in ir
     assert "    guards: tuple[str, ...] = ()\n" in ir
@@ -202,7 +202,9 @@ def test_a_field_that_codegen_does_not_know_is_taken_over() -> None:
 
 def test_what_adk_does_not_export_is_not_imported() -> None:
     """A type that has no public name leaves unions, and is an `object` where it stands alone."""
-    future = with_extra(scan(), Field("way", "Hidden | str", "''"), Field("thing", "Hidden", None, True))
+    future = with_extra(
+        scan(), AdkField("way", "Hidden | str", "''"), AdkField("thing", "Hidden", None, True)
+    )
     ir = render_ir(future)
     assert "    way: str | Unset = UNSET\n" in ir
     assert "    thing: object | Unset = UNSET\n" in ir
@@ -227,7 +229,11 @@ class StandIn:
 @pytest.fixture
 def generated(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
     """The builder methods for the installed ADK plus unknown fields, on stand-in expressions."""
-    unknown = (Field("sparkle", "bool", "False"), Field("guards", "list[str]", "list()"), Field("odd", "Any"))
+    unknown = (
+        AdkField("sparkle", "bool", "False"),
+        AdkField("guards", "list[str]", "list()"),
+        AdkField("odd", "Any"),
+    )
     module = types.ModuleType("generated_methods")
     exec(render_expr(with_extra(scan(), *unknown), []), vars(module))
     package = types.ModuleType("adk_fluent")

@@ -6,6 +6,7 @@ import importlib
 import inspect
 import json
 import pkgutil
+from collections.abc import Collection
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import get_args
@@ -15,6 +16,7 @@ from google.adk.agents import LlmAgent
 
 import adk_fluent
 from adk_fluent import A as Artifacts
+from adk_fluent.adopt.steps import WRITERS
 from adk_fluent.analysis.visibility import infer_visibility
 from adk_fluent.backends.adk.compile.compiler import REFUSED_TYPES, VISITORS
 from adk_fluent.backends.adk.compile.workflow import build_workflow
@@ -53,6 +55,7 @@ from adk_fluent.ir import (
 )
 from adk_fluent.ir.base import Runs
 from adk_fluent.ir.native import Native
+from adk_fluent.viz.looks import LOOKS
 from adk_fluent.viz.mermaid import to_mermaid
 from tests.samples import count_words, is_done, look
 
@@ -82,6 +85,12 @@ EXAMPLES: dict[type[Node], Node] = {
         KnownNativeNode(native=Native(NATIVE), body=AgentNode(name="plain", model="m")),
     )
 }
+TABLES: dict[str, Collection[type[Node]]] = {
+    "compiler.VISITORS or REFUSED_TYPES": {*VISITORS, *REFUSED_TYPES},
+    "adopt.steps.WRITERS": WRITERS,
+    "viz.looks.LOOKS": LOOKS,
+}
+"""The tables that hold a row for each node type."""
 every_type = pytest.mark.parametrize("cls", NODE_TYPES, ids=lambda cls: cls.__name__)
 
 
@@ -106,7 +115,7 @@ def test_the_list_of_node_types_is_complete() -> None:
 @every_type
 def test_it_says_how_it_runs_its_children(cls: type[Node]) -> None:
     """A node that holds others says how they run, and one that holds none says so."""
-    holds = "children" in {*vars(cls), *cls.__annotations__}
+    holds = getattr(cls, "children", None) is not Node.children
     assert (cls.runs != "none") is holds
     assert cls.runs in get_args(Runs)
     assert holds or not cls.apart
@@ -152,9 +161,16 @@ def test_the_graph_knows_it(cls: type[Node]) -> None:
     assert reached & {node.name for node in walk(tree.children[1])}
 
 
-def test_the_compiler_has_a_word_for_each() -> None:
-    """Every type is either compiled to ADK or listed as refused, never both or neither."""
-    assert set(VISITORS) | REFUSED_TYPES == set(NODE_TYPES)
+@pytest.mark.parametrize("table", TABLES)
+@every_type
+def test_each_table_has_a_row_for_it(cls: type[Node], table: str) -> None:
+    """A new node type is added to each of these tables, and this test names the tables that lack it."""
+    assert cls in TABLES[table], f"{table} has no row for {cls.__name__}"
+
+
+def test_the_tables_hold_nothing_but_node_types() -> None:
+    """A row belongs to a node type, and no type is both compiled and refused."""
+    assert {row for table in TABLES.values() for row in table} == set(NODE_TYPES)
     assert not set(VISITORS) & REFUSED_TYPES
 
 

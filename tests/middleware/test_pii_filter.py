@@ -21,7 +21,7 @@ from adk_fluent import Agent, C, FanOut, S
 from adk_fluent.errors import ArgumentError, MiddlewareError
 from adk_fluent.middleware import Middleware, find_personal_data, pii_filter, retry
 from adk_fluent.middleware.filtering import Filter
-from adk_fluent.middleware.placeholders import Redactor, Vault
+from adk_fluent.middleware.placeholders import PIIRedactor, Vault
 from adk_fluent.middleware.privacy import Pieces
 from adk_fluent.testing import call_tool, mock_backend
 from tests.backends.support import play, seen, system
@@ -195,14 +195,14 @@ pieces_of_text = st.lists(
 def test_a_redacted_stream_has_no_personal_data(pieces: list[str], sizes: list[int]) -> None:
     """However it is cut, what is taken out of the whole is taken out of the pieces."""
     text = "".join(pieces)
-    stream, said, at = Redactor(find_personal_data).stream(), "", 0
+    stream, said, at = PIIRedactor(find_personal_data).stream(), "", 0
     while at < len(text):
         size = sizes[at % len(sizes)]
         said += stream.feed(text[at : at + size])
         at += size
     said += stream.flush()
     assert not [span for span in find_personal_data(said) if span[2] == "EMAIL"]
-    assert "4111 1111" not in said or "4111 1111" in Redactor(find_personal_data).hide(text)
+    assert "4111 1111" not in said or "4111 1111" in PIIRedactor(find_personal_data).hide(text)
 
 
 # --- everywhere -----------------------------------------------------------------------------------
@@ -576,7 +576,7 @@ def test_the_work_grows_with_the_request(reversible: bool) -> None:
         request = LlmRequest(contents=[content, content])
         vault = Vault(lambda text: [*find_personal_data(text), *knowing(NASTY)(text)])
         vault.hide(NASTY)
-        hiding = vault.hide if reversible else Redactor(find_personal_data).hide
+        hiding = vault.hide if reversible else PIIRedactor(find_personal_data).hide
         Filter(hiding, numbers=True).request(request)
         Filter(vault.restore).model(request.contents[0])
         stream = vault.stream()

@@ -21,7 +21,7 @@ from adk_fluent.errors import CompileError
 from adk_fluent.tide.diff import KINDS, Diff, diff
 from adk_fluent.tide.methods import EXPRESSIONS, FURTHER, OWN, methods_of
 from adk_fluent.tide.report import WIDTH, advice, document, text
-from adk_fluent.tide.scan import Field, Scan, callbacks, model_fields, reference
+from adk_fluent.tide.scan import AdkField, Scan, callbacks, model_fields, reference
 from codegen.store import stored_scans
 
 
@@ -54,16 +54,16 @@ def made_up() -> Diff:
     """A release that changes something of each kind."""
     old = {
         "LlmAgent": model_fields(Odd),
-        "RunConfig": (Field("max_llm_calls", "int", "500"),),
-        "App": (Field("name", "str", None, True),),
-        "GenerateContentConfig": (Field("seed", "object"),),
+        "RunConfig": (AdkField("max_llm_calls", "int", "500"),),
+        "App": (AdkField("name", "str", None, True),),
+        "GenerateContentConfig": (AdkField("seed", "object"),),
         "BasePlugin": callbacks(Hooks),
     }
     new = {
         "LlmAgent": model_fields(Odder),
-        "RunConfig": (Field("pace", "int", "1"),),
-        "App": (Field("name", "str", None, True), Field("colour", "str", "'red'")),
-        "GenerateContentConfig": (Field("mood", "object"),),
+        "RunConfig": (AdkField("pace", "int", "1"),),
+        "App": (AdkField("name", "str", None, True), AdkField("colour", "str", "'red'")),
+        "GenerateContentConfig": (AdkField("mood", "object"),),
         "BasePlugin": callbacks(MoreHooks),
     }
     missing = {"LoopAgent": "google.adk.agents.loop_agent has no LoopAgent"}

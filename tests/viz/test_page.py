@@ -15,7 +15,7 @@ from adk_fluent.errors import DuplicateNameError
 from adk_fluent.expr.base import Expr
 from adk_fluent.ir import resolve_names, walk
 from adk_fluent.viz import to_html
-from adk_fluent.viz.facts import Author, KeyRead, KeyWritten, StepFacts, page_facts
+from adk_fluent.viz.facts import Author, KeyReadFacts, KeyWritten, StepFacts, page_facts
 from tests.properties.strategies import EXPRESSIONS
 from tests.sampling import examples
 from tests.viz.pipelines import good_enough, small
@@ -54,7 +54,7 @@ def test_the_channels_of_an_agent() -> None:
     assert seen.conversation.summary == "FULL"
     assert seen.conversation.sees == (Author("user", certain=True), Author("writer", certain=True))
     assert seen.conversation.hides == ("end",)
-    assert seen.state == (KeyRead("draft", "in the instruction", ("writer",), ("writer",)),)
+    assert seen.state == (KeyReadFacts("draft", "in the instruction", ("writer",), ("writer",)),)
     assert seen.prompt is not None
     assert seen.prompt.text == '"Judge {draft}."'
     assert seen.writes == (KeyWritten("score", ()),)
@@ -68,14 +68,14 @@ def test_a_hidden_conversation() -> None:
     seen = step(Agent("a").writes("x") >> Agent("b").reads("x"), "b")
     assert seen.conversation is not None
     assert seen.conversation.summary == "SUPPRESSED"
-    assert seen.state == (KeyRead("x", "beside the conversation", ("a",), ("a",)),)
+    assert seen.state == (KeyReadFacts("x", "beside the conversation", ("a",), ("a",)),)
 
 
 def test_a_step_without_a_model() -> None:
     """A state step has keys, and neither conversation nor prompt."""
     seen = step(Agent("a").writes("x") >> S.rename(x="y") >> Agent("b").instruct("{y}"), "rename")
     assert (seen.kind, seen.conversation, seen.prompt, seen.heard) == ("state step", None, None, "")
-    assert seen.state == (KeyRead("x", "", ("a",)),)
+    assert seen.state == (KeyReadFacts("x", "", ("a",)),)
     assert seen.writes == (KeyWritten("y", ("b",)),)
 
 

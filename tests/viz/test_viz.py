@@ -88,9 +88,8 @@ def test_every_node_type_is_drawn_or_refused_by_name(kind: type[Node]) -> None:
     assert to_outline(node)
 
 
-def test_every_node_type_has_one_row_of_looks() -> None:
-    """Each type has its row, or none since it is no step; each row says how its type is drawn everywhere."""
-    assert set(LOOKS) == set(NODE_TYPES)
+def test_each_row_of_looks_holds_together() -> None:
+    """Each row says how its type is drawn everywhere."""
     drawn = {kind: look for kind, look in LOOKS.items() if look is not None}
     assert len({look.kind for look in drawn.values()}) == len(drawn)
     for kind, look in drawn.items():

@@ -14,7 +14,7 @@ from adk_fluent.ir.annotations import AuthConfig
 from adk_fluent.middleware.arguments import flag, of_type
 from adk_fluent.serve.admission import Admission, check_auth
 from adk_fluent.serve.limits import Authenticate, ServeLimits
-from adk_fluent.serve.listening import Listening, in_url
+from adk_fluent.serve.listening import Listener, Listening, in_url
 from adk_fluent.serve.requests import read_json
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
 
-class DirectoryServer:
+class DirectoryServer(Listener):
     """A directory of agents: they register, say that they are still there, and expire when they do not.
 
     It is an ASGI app, too. `AgentDirectory` asks it. It needs the extra `a2a`.
@@ -129,15 +129,6 @@ class DirectoryServer:
             return self._allow_private
         return self._listening.is_on and cards.is_loopback(self._bound)
 
-    @property
-    def url(self) -> str:
-        """Where it listens.
-
-        Raises:
-            ServerError: it does not.
-        """
-        return self._listening.url
-
     async def start(self, host: str = "127.0.0.1", port: int = 0) -> None:
         """Listen, and return when requests are taken.
 
@@ -151,13 +142,6 @@ class DirectoryServer:
         """Stop listening, and close the file."""
         if await self._listening.stop():
             self._book.close()
-
-    async def __aenter__(self) -> DirectoryServer:
-        await self.start()
-        return self
-
-    async def __aexit__(self, *raised: object) -> None:
-        await self.stop()
 
 
 def _user(request: Request) -> str:

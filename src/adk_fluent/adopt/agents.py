@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, cast
 
 from adk_fluent.adopt.writer import Writer, given_in_order
-from adk_fluent.adopt.writing import Call, Chain, named, text
+from adk_fluent.adopt.writing import Chain, SourceCall, named, text
 from adk_fluent.errors import ArgumentError
 from adk_fluent.expr.arguments import METHODS, method_of
 from adk_fluent.ir.base import Node
@@ -62,9 +62,11 @@ def agent(writer: Writer, node: AgentNode) -> Chain:
     arguments = [text(node.name)]
     if "model" in node.given:
         arguments.append(writer.of(node, "model", node.given["model"]))
-    chain = [Call(writer.names.use("adk_fluent", "Agent"), tuple(arguments)), *fields(writer, node)]
+    chain = [SourceCall(writer.names.use("adk_fluent", "Agent"), tuple(arguments)), *fields(writer, node)]
     if node.written_fields:
-        chain.append(Call(".writes", tuple(writer.of(node, "writes", one) for one in node.written_fields)))
+        chain.append(
+            SourceCall(".writes", tuple(writer.of(node, "writes", one) for one in node.written_fields))
+        )
     chain += _generate(writer, node)
     chain += _tools(writer, node)
     chain += _seen(writer, node)
@@ -72,58 +74,58 @@ def agent(writer: Writer, node: AgentNode) -> Chain:
         chain.append(selector(writer, node, node.selector))
     stays, alone = node.disallow_transfer_to_parent is True, node.disallow_transfer_to_peers is True
     if stays or alone:
-        chain.append(Call(".isolate" if stays and alone else ".stay" if stays else ".no_peers"))
+        chain.append(SourceCall(".isolate" if stays and alone else ".stay" if stays else ".no_peers"))
     if node.children:
-        chain.append(Call(".delegate", tuple(writer.step(child) for child in node.children)))
+        chain.append(SourceCall(".delegate", tuple(writer.step(child) for child in node.children)))
     return chain
 
 
-def fields(writer: Writer, node: Node) -> Iterator[Call]:
+def fields(writer: Writer, node: Node) -> Iterator[SourceCall]:
     """The fields that have a method each, in ADK's order."""
     for name, value in given_in_order(node):
         if name in _ELSEWHERE:
             continue
         if name in CALLBACK_FIELDS:
             shown = tuple(writer.of(node, f"{name}[{i}]", one) for i, one in enumerate(value))
-            yield Call(f".{method_of(name)}", shown)
+            yield SourceCall(f".{method_of(name)}", shown)
         elif name == "output_key" and node.given.get("written_fields"):
             continue  # its schema fields say it
         elif name in ("parallel_worker", "rerun_on_resume") and value is True:
-            yield Call(f".{name}")
+            yield SourceCall(f".{name}")
         else:
             again = named([("retries", str(node.given["retries"]))] if "retries" in node.given else [])
             more = again if name == "output_schema" else ()
-            yield Call(f".{_METHODS.get(name, name)}", (writer.of(node, name, value), *more))
+            yield SourceCall(f".{_METHODS.get(name, name)}", (writer.of(node, name, value), *more))
 
 
-def _generate(writer: Writer, node: AgentNode) -> Iterator[Call]:
+def _generate(writer: Writer, node: AgentNode) -> Iterator[SourceCall]:
     config = node.given.get("generate_content_config")
     if isinstance(config, GenerateOptions):
         held = [
             (name, writer.of(node, f"generate_content_config.{name}", value))
             for name, value in config.options
         ]
-        yield Call(".generate", named(held))
+        yield SourceCall(".generate", named(held))
     elif config is not None:
         value = writer.of(node, "generate_content_config", config)
-        yield Call(".generate_content_config", (value,))
+        yield SourceCall(".generate_content_config", (value,))
 
 
-def _tools(writer: Writer, node: AgentNode) -> Iterator[Call]:
+def _tools(writer: Writer, node: AgentNode) -> Iterator[SourceCall]:
     plain: list[str] = []
     for index, tool in enumerate(node.tools):
         asking = tool.require_confirmation if isinstance(tool, FunctionTool) else False
         if asking is not False and cast(FunctionTool, tool).declared is None:
             if plain:
-                yield Call(".tools", tuple(plain))
+                yield SourceCall(".tools", tuple(plain))
                 plain = []
             when = "True" if asking is True else writer.of(node, f"tools[{index}]", asking)
             function = writer.of(node, f"tools[{index}].func", cast(FunctionTool, tool).function)
-            yield Call(".tool", (function, f"require_confirmation={when}"))
+            yield SourceCall(".tool", (function, f"require_confirmation={when}"))
         else:
             plain.append(_agent_tool(writer, node, index, tool) or writer.of(node, f"tools[{index}]", tool))
     if plain:
-        yield Call(".tools", tuple(plain))
+        yield SourceCall(".tools", tuple(plain))
 
 
 def _agent_tool(writer: Writer, node: AgentNode, index: int, tool: Any) -> str | None:
@@ -139,7 +141,7 @@ def _agent_tool(writer: Writer, node: AgentNode, index: int, tool: Any) -> str |
     return f"{kind}({', '.join([f'{writer.step(held.body)}.build()', *options])})"
 
 
-def _seen(writer: Writer, node: AgentNode) -> Iterator[Call]:
+def _seen(writer: Writer, node: AgentNode) -> Iterator[SourceCall]:
     """What it sees of the conversation, said by its schema fields where it was said so."""
     context = node.annotations.context
     if context is None and not node.read_fields:
@@ -148,18 +150,18 @@ def _seen(writer: Writer, node: AgentNode) -> Iterator[Call]:
 
     blank, whole = Agent("a"), cast(Any, context)
     if not node.read_fields:
-        yield Call(".context", (writer.of(node, "context", context),))
+        yield SourceCall(".context", (writer.of(node, "context", context),))
         return
     keys = tuple(writer.of(node, "reads", one) for one in node.read_fields)
-    ways: list[tuple[Callable[[], Any], tuple[Call, ...]]] = [
-        (lambda: blank.reads(*node.read_fields), (Call(".reads", keys),)),
+    ways: list[tuple[Callable[[], Any], tuple[SourceCall, ...]]] = [
+        (lambda: blank.reads(*node.read_fields), (SourceCall(".reads", keys),)),
         (
             lambda: blank.reads(*node.read_fields, keep_history=True),
-            (Call(".reads", (*keys, "keep_history=True")),),
+            (SourceCall(".reads", (*keys, "keep_history=True")),),
         ),
         (
             lambda: blank.context(whole).reads(*node.read_fields),
-            (Call(".context", (writer.of(node, "context", context),)), Call(".reads", keys)),
+            (SourceCall(".context", (writer.of(node, "context", context),)), SourceCall(".reads", keys)),
         ),
     ]
     found = (calls for make, calls in ways if make().node.annotations.context == context)
@@ -169,7 +171,7 @@ def _seen(writer: Writer, node: AgentNode) -> Iterator[Call]:
     yield from calls or ()
 
 
-def selector(writer: Writer, node: Node, selector: ModelSelectorNode) -> Call:
+def selector(writer: Writer, node: Node, selector: ModelSelectorNode) -> SourceCall:
     """What chooses the model."""
     shown = [
         (name, writer.of(node, name, value))
@@ -177,7 +179,7 @@ def selector(writer: Writer, node: Node, selector: ModelSelectorNode) -> Call:
         if name not in ("strategy", "candidates", "name", "annotations")
     ]
     candidates = ", ".join(writer.of(node, "candidates", one) for one in selector.candidates)
-    return Call(
+    return SourceCall(
         ".model_select", (text(selector.strategy), *named([("candidates", f"[{candidates}]"), *shown]))
     )
 
@@ -197,10 +199,10 @@ def remote(writer: Writer, node: RemoteAgentNode) -> Chain:
             shown.append((renamed.get(name, name), writer.of(node, name, value)))
     if node.public_only:
         writer.refuse(node, "public_only")
-    chain = [Call(writer.names.use("adk_fluent", "RemoteAgent"), (text(node.name), *named(shown)))]
+    chain = [SourceCall(writer.names.use("adk_fluent", "RemoteAgent"), (text(node.name), *named(shown)))]
     if node.declared_reads:
-        chain.append(Call(".reads", tuple(map(text, node.declared_reads))))
-    return [*chain, Call(".writes", (text(node.output_key),))] if node.output_key else chain
+        chain.append(SourceCall(".reads", tuple(map(text, node.declared_reads))))
+    return [*chain, SourceCall(".writes", (text(node.output_key),))] if node.output_key else chain
 
 
 def native_agent(writer: Writer, node: NativeNode | KnownNativeNode) -> Chain:
@@ -217,7 +219,7 @@ def native_agent(writer: Writer, node: NativeNode | KnownNativeNode) -> Chain:
     arguments = [writer.names.ref(path)]
     if isinstance(node, NativeNode) and (said := node.declared) and said != access(value) and said.given:
         arguments.append(f"declare={{{text(node.name)}: {_declares(writer, said)}}}")
-    return [Call(writer.names.use("adk_fluent.adopt", "adopt"), tuple(arguments))]
+    return [SourceCall(writer.names.use("adk_fluent.adopt", "adopt"), tuple(arguments))]
 
 
 def _declares(writer: Writer, said: Access) -> str:

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from adk_fluent.adopt.writer import Writer, given_in_order
-from adk_fluent.adopt.writing import Call, named, text
+from adk_fluent.adopt.writing import SourceCall, named, text
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.native import object_path
 
 
-def notes(writer: Writer, node: Node) -> Iterator[Call]:
+def notes(writer: Writer, node: Node) -> Iterator[SourceCall]:
     """What is said about any expression."""
     for name, value in given_in_order(node.annotations):
         if (write := _NOTES.get(name)) is not None:
@@ -20,18 +20,18 @@ def notes(writer: Writer, node: Node) -> Iterator[Call]:
             writer.refuse(node, f"its {name}")
 
 
-def _said(writer: Writer, node: Node, value: str) -> Iterator[Call]:
+def _said(writer: Writer, node: Node, value: str) -> Iterator[SourceCall]:
     """A note that is a method of its own."""
     method = _SAID.get(value)
     if value == "zero_cost":
-        yield Call(".hide", ("aside=True",))
+        yield SourceCall(".hide", ("aside=True",))
     elif method is None:
         writer.refuse(node, f"visibility {value!r}")
     else:
-        yield Call(f".{method}")
+        yield SourceCall(f".{method}")
 
 
-def _edge(writer: Writer, node: Node, edge: Any) -> Iterator[Call]:
+def _edge(writer: Writer, node: Node, edge: Any) -> Iterator[SourceCall]:
     """How its answer travels on."""
     if "merge" in edge.given:
         writer.refuse(node, "the merge of its edge")
@@ -40,10 +40,10 @@ def _edge(writer: Writer, node: Node, edge: Any) -> Iterator[Call]:
         for name in ("chunk_size", "backpressure")
         if name in edge.given
     ]
-    yield Call(".stream_to", (text(edge.buffering), *named(options)))
+    yield SourceCall(".stream_to", (text(edge.buffering), *named(options)))
 
 
-def _content(writer: Writer, node: Node, content: Any) -> Iterator[Call]:
+def _content(writer: Writer, node: Node, content: Any) -> Iterator[SourceCall]:
     """The kinds of content, and the limits, of an agent."""
     for method, kinds, limit in (
         ("accepts", "input_modalities", "max_input_tokens"),
@@ -52,29 +52,29 @@ def _content(writer: Writer, node: Node, content: Any) -> Iterator[Call]:
         shown = tuple(sorted(writer.value(one) for one in content.given.get(kinds, ())))
         longest = content.given.get(limit)
         if shown or longest is not None:
-            yield Call(f".{method}", (*shown, *(() if longest is None else (f"{limit}={longest}",))))
+            yield SourceCall(f".{method}", (*shown, *(() if longest is None else (f"{limit}={longest}",))))
 
 
-def _boundary(writer: Writer, node: Node, boundary: Any) -> Iterator[Call]:
+def _boundary(writer: Writer, node: Node, boundary: Any) -> Iterator[SourceCall]:
     """Where execution may be cut."""
     options = [(name, writer.of(node, name, value)) for name, value in given_in_order(boundary)]
-    yield Call(".execution_boundary", named(options))
+    yield SourceCall(".execution_boundary", named(options))
 
 
-def _schema(writer: Writer, node: Node, schema: type) -> Iterator[Call]:
+def _schema(writer: Writer, node: Node, schema: type) -> Iterator[SourceCall]:
     """What the state may hold."""
-    yield Call(".schema", (writer.of(node, "schema", schema),))
+    yield SourceCall(".schema", (writer.of(node, "schema", schema),))
 
 
-def _strict(writer: Writer, node: Node, value: bool) -> Iterator[Call]:
+def _strict(writer: Writer, node: Node, value: bool) -> Iterator[SourceCall]:
     """Whether warnings count."""
     if value:
-        yield Call(".strict")
+        yield SourceCall(".strict")
 
 
-def _middleware(writer: Writer, node: Node, around: tuple[object, ...]) -> Iterator[Call]:
+def _middleware(writer: Writer, node: Node, around: tuple[object, ...]) -> Iterator[SourceCall]:
     """What acts around it: the plugins of an app by the app."""
-    yield Call(".middleware", tuple(_around(writer, node, one) for one in around))
+    yield SourceCall(".middleware", tuple(_around(writer, node, one) for one in around))
 
 
 def _around(writer: Writer, node: Node, one: object) -> str:
@@ -87,9 +87,11 @@ def _around(writer: Writer, node: Node, one: object) -> str:
     return writer.names.ref(path) if path is not None else writer.of(node, "middleware", one)
 
 
-def _resources(writer: Writer, node: Node, resources: tuple[tuple[str, Any], ...]) -> Iterator[Call]:
+def _resources(writer: Writer, node: Node, resources: tuple[tuple[str, Any], ...]) -> Iterator[SourceCall]:
     """What functions in it are given."""
-    yield Call(".inject", named((name, writer.of(node, f"resource {name}", one)) for name, one in resources))
+    yield SourceCall(
+        ".inject", named((name, writer.of(node, f"resource {name}", one)) for name, one in resources)
+    )
 
 
 _SAID: Final = {
@@ -99,7 +101,7 @@ _SAID: Final = {
     "filtered": "filtered",
     "annotated": "annotated",
 }
-_NOTES: Final[Mapping[str, Callable[[Writer, Node, Any], Iterator[Call]]]] = {
+_NOTES: Final[Mapping[str, Callable[[Writer, Node, Any], Iterator[SourceCall]]]] = {
     "visibility": _said,
     "policy": _said,
     "edge": _edge,

@@ -15,7 +15,7 @@ from adk_fluent.ir.native import is_native, object_path
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class GeneratedSource:
     """Source of an expression.
 
     Attributes:
@@ -58,7 +58,7 @@ def to_source(x: object) -> str:
     return written(x).text
 
 
-def written(x: object) -> Source:
+def written(x: object) -> GeneratedSource:
     """`to_source`, with what was left native and what was left out."""
     if not is_native(x):
         return _module(Writer(copies=True), root_of(x), None)
@@ -72,7 +72,7 @@ def written(x: object) -> Source:
     return _module(writer, adopt(native).node, writer.learn_app(native) if is_app else None)
 
 
-def _module(writer: Writer, root: Node, app: str | None) -> Source:
+def _module(writer: Writer, root: Node, app: str | None) -> GeneratedSource:
     """The whole module."""
     writer.lines.append(assignment("pipeline", writer.chain(root)))
     if app is None:
@@ -87,7 +87,7 @@ def _module(writer: Writer, root: Node, app: str | None) -> Source:
     ]
     used = [(module, name, alias) for alias, (module, name) in writer.names.imported.items()]
     body = "\n".join(writer.lines)
-    return Source(f"{''.join(notes)}{imports(used)}\n\n{body}\n", native, left_out)
+    return GeneratedSource(f"{''.join(notes)}{imports(used)}\n\n{body}\n", native, left_out)
 
 
 def bare(x: Expr[Any] | Node) -> Node:

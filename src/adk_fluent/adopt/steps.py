@@ -7,100 +7,80 @@ from typing import Any, Final
 
 from adk_fluent.adopt.agents import agent, fields, native_agent, remote
 from adk_fluent.adopt.writer import Writer
-from adk_fluent.adopt.writing import Call, Chain, Joined, flat, named, text
+from adk_fluent.adopt.writing import Chain, OperatorChain, SourceCall, flat, named, text
 from adk_fluent.errors import ArgumentError
+from adk_fluent.ir import nodes
 from adk_fluent.ir.annotations import TransformSpec
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.matching import Match
-from adk_fluent.ir.nodes import (
-    AgentNode,
-    ArtifactNode,
-    CaptureNode,
-    FallbackNode,
-    GateNode,
-    KnownNativeNode,
-    LoopNode,
-    MapOverNode,
-    ModelSelectorNode,
-    NativeNode,
-    ParallelNode,
-    RaceNode,
-    RemoteAgentNode,
-    RouteNode,
-    SequenceNode,
-    TapNode,
-    TimeoutNode,
-    TransferNode,
-    TransformNode,
-)
 
 
 def _members(writer: Writer, node: Node, kind: str, sign: str, *more: str) -> Chain:
     """Steps between operators; in a call where something else is said, or an operator cannot stand."""
     members = tuple(writer.step(child) for child in node.children)
     plain = bool(node.children) and _is_function(node.children[0])
-    joined = Joined(members, sign)
+    joined = OperatorChain(members, sign)
     if len(members) > 1 and not (node.name or more or plain) and len(flat([joined])) < 60:
         return [joined]
     name = (f"name={text(node.name)}",) if node.name else ()
-    return [Call(writer.names.use("adk_fluent", kind), (*members, *name, *more))]
+    return [SourceCall(writer.names.use("adk_fluent", kind), (*members, *name, *more))]
 
 
-def sequence(writer: Writer, node: SequenceNode) -> Chain:
+def sequence(writer: Writer, node: nodes.SequenceNode) -> Chain:
     """Steps one after another."""
     return [*_members(writer, node, "Pipeline", ">>"), *fields(writer, node)]
 
 
-def parallel(writer: Writer, node: ParallelNode) -> Chain:
+def parallel(writer: Writer, node: nodes.ParallelNode) -> Chain:
     """Branches at the same time."""
     merge = (f"merge={text(node.merge)}",) if "merge" in node.given else ()
     return [*_members(writer, node, "FanOut", "|", *merge), *fields(writer, node)]
 
 
-def loop(writer: Writer, node: LoopNode) -> Chain:
+def loop(writer: Writer, node: nodes.LoopNode) -> Chain:
     """Steps again and again."""
     if node.max_iterations < 1:
         writer.refuse(node, f"max_iterations={node.max_iterations}: a loop runs at least once")
     rounds = () if node.max_iterations == 10 else (f"max_iterations={node.max_iterations:_}",)
     members = tuple(writer.step(child) for child in node.children)
     name = (f"name={text(node.name)}",) if node.name else ()
-    chain = [Call(writer.names.use("adk_fluent", "Loop"), (*members, *name, *rounds))]
+    chain = [SourceCall(writer.names.use("adk_fluent", "Loop"), (*members, *name, *rounds))]
     if node.until is not None:
-        chain.append(Call(".until", (writer.of(node, "until", node.until),)))
+        chain.append(SourceCall(".until", (writer.of(node, "until", node.until),)))
     return [*chain, *fields(writer, node)]
 
 
-def route(writer: Writer, node: RouteNode) -> Chain:
+def route(writer: Writer, node: nodes.RouteNode) -> Chain:
     """Branches, of which one runs."""
     key = () if node.key is None else (text(node.key),)
     if node.read_fields:
         key = (writer.of(node, "key", node.read_fields[0]),)
-    chain = [Call(writer.names.use("adk_fluent", "Route"), key)]
+    chain = [SourceCall(writer.names.use("adk_fluent", "Route"), key)]
     for test, branch in node.rules:
         then = writer.step(branch)
         if isinstance(test, Match) and test.key == node.key and test.op != "truthy":
             case = ("ignore_case=True",) if test.ignore_case else ()
-            chain.append(Call(f".{test.op}", (writer.of(node, test.op, test.value), then, *case)))
+            chain.append(SourceCall(f".{test.op}", (writer.of(node, test.op, test.value), then, *case)))
         else:
-            chain.append(Call(".when", (writer.of(node, "a test", test), then)))
+            chain.append(SourceCall(".when", (writer.of(node, "a test", test), then)))
     if node.default is not None:
-        chain.append(Call(".otherwise", (writer.step(node.default),)))
+        chain.append(SourceCall(".otherwise", (writer.step(node.default),)))
     return [*chain, *writer.named(node)]
 
 
-def fallback(writer: Writer, node: FallbackNode) -> Chain:
+def fallback(writer: Writer, node: nodes.FallbackNode) -> Chain:
     """Alternatives."""
     writer.only(node, "children")
-    return [Joined(tuple(writer.step(child) for child in node.children), "//"), *writer.named(node)]
+    return [OperatorChain(tuple(writer.step(child) for child in node.children), "//"), *writer.named(node)]
 
 
-def race(writer: Writer, node: RaceNode) -> Chain:
+def race(writer: Writer, node: nodes.RaceNode) -> Chain:
     """Branches, of which the first counts."""
     members = tuple(writer.step(child) for child in node.children)
-    return [Call(writer.names.use("adk_fluent", "race"), members), *writer.named(node)]
+    return [SourceCall(writer.names.use("adk_fluent", "race"), members), *writer.named(node)]
 
 
-def map_over(writer: Writer, node: MapOverNode) -> Chain:
+def map_over(writer: Writer, node: nodes.MapOverNode) -> Chain:
     """A body for each item."""
     given = node.given
     options = [
@@ -108,20 +88,20 @@ def map_over(writer: Writer, node: MapOverNode) -> Chain:
         for name in ("item_key", "output_key", "concurrency")
         if name in given
     ]
-    call = Call(
+    call = SourceCall(
         writer.names.use("adk_fluent", "map_over"),
         (text(node.list_key), writer.step(node.body), *named(options)),
     )
     return [call, *writer.named(node)]
 
 
-def timeout(writer: Writer, node: TimeoutNode) -> Chain:
+def timeout(writer: Writer, node: nodes.TimeoutNode) -> Chain:
     """What may take so long."""
     seconds = writer.value(node.seconds)
-    return [Joined((writer.step(node.body),)), Call(".timeout", (seconds,)), *writer.named(node)]
+    return [OperatorChain((writer.step(node.body),)), SourceCall(".timeout", (seconds,)), *writer.named(node)]
 
 
-def transform(writer: Writer, node: TransformNode) -> Chain:
+def transform(writer: Writer, node: nodes.TransformNode) -> Chain:
     """An operation of `S`, or a plain function."""
     shown = writer.of(node, "fn", node.fn)
     if _is_function(node):
@@ -130,75 +110,78 @@ def transform(writer: Writer, node: TransformNode) -> Chain:
             writer.refuse(node, "the name of a plain function")
     else:
         writer.only(node, "fn", "semantics", "affected_keys")
-    return [Joined((shown,)), *writer.named(node)]
+    return [OperatorChain((shown,)), *writer.named(node)]
 
 
-def capture(writer: Writer, node: CaptureNode) -> Chain:
+def capture(writer: Writer, node: nodes.CaptureNode) -> Chain:
     """What was said, into the state."""
     if node.turns is None:
-        call = Call(f"{writer.names.use('adk_fluent', 'S')}.capture", (text(node.key),))
+        call = SourceCall(f"{writer.names.use('adk_fluent', 'S')}.capture", (text(node.key),))
     else:
-        call = Call(
+        call = SourceCall(
             f"{writer.names.use('adk_fluent', 'C')}.capture_turns", (text(node.key), f"n={node.turns}")
         )
     return [call, *writer.named(node)]
 
 
-def gate(writer: Writer, node: GateNode) -> Chain:
+def gate(writer: Writer, node: nodes.GateNode) -> Chain:
     """A person who approves."""
     options = [
         (name, writer.of(node, name, node.given[name])) for name in ("message", "into") if name in node.given
     ]
     test = writer.of(node, "predicate", node.predicate)
-    return [Call(writer.names.use("adk_fluent", "gate"), (test, *named(options))), *writer.named(node)]
+    return [SourceCall(writer.names.use("adk_fluent", "gate"), (test, *named(options))), *writer.named(node)]
 
 
-def tap(writer: Writer, node: TapNode) -> Chain:
+def tap(writer: Writer, node: nodes.TapNode) -> Chain:
     """A function that looks."""
     shown = writer.of(node, "fn", node.fn)
-    return [Call(writer.names.use("adk_fluent", "tap"), (shown,)), *writer.named(node)]
+    return [SourceCall(writer.names.use("adk_fluent", "tap"), (shown,)), *writer.named(node)]
 
 
-def transfer(writer: Writer, node: TransferNode) -> Chain:
+def transfer(writer: Writer, node: nodes.TransferNode) -> Chain:
     """Another agent goes on."""
     test = () if node.condition is None else (f"condition={writer.of(node, 'condition', node.condition)}",)
-    return [Call(writer.names.use("adk_fluent", "transfer"), (text(node.target), *test)), *writer.named(node)]
+    return [
+        SourceCall(writer.names.use("adk_fluent", "transfer"), (text(node.target), *test)),
+        *writer.named(node),
+    ]
 
 
-def artifact(writer: Writer, node: ArtifactNode) -> Chain:
+def artifact(writer: Writer, node: nodes.ArtifactNode) -> Chain:
     """An operation of `A`."""
-    return [Joined((writer.of(node, "operation", node.operation),)), *writer.named(node)]
+    return [OperatorChain((writer.of(node, "operation", node.operation),)), *writer.named(node)]
 
 
 def refused(writer: Writer, node: Node) -> Chain:
     """What is no step of its own."""
-    raise ArgumentError(f"to_source() takes no {node.kind} node by itwriter.")
+    raise ArgumentError(f"to_source() takes no {node.kind} node by itself.")
 
 
 def _is_function(node: Node) -> bool:
     """Whether a step is a plain function, beside which only an expression makes an operator mean a step."""
-    return isinstance(node, TransformNode) and not isinstance(node.fn, TransformSpec)
+    return isinstance(node, nodes.TransformNode) and not isinstance(node.fn, TransformSpec)
 
 
 WRITERS: Final[Mapping[type[Node], Callable[[Writer, Any], Chain]]] = {
-    AgentNode: agent,
-    SequenceNode: sequence,
-    ParallelNode: parallel,
-    LoopNode: loop,
-    TransformNode: transform,
-    RouteNode: route,
-    FallbackNode: fallback,
-    RaceNode: race,
-    GateNode: gate,
-    TapNode: tap,
-    MapOverNode: map_over,
-    TimeoutNode: timeout,
-    TransferNode: transfer,
-    CaptureNode: capture,
-    ModelSelectorNode: refused,
-    RemoteAgentNode: remote,
-    ArtifactNode: artifact,
-    NativeNode: native_agent,
-    KnownNativeNode: native_agent,
+    nodes.AgentNode: agent,
+    nodes.SequenceNode: sequence,
+    nodes.ParallelNode: parallel,
+    nodes.LoopNode: loop,
+    nodes.TransformNode: transform,
+    nodes.RouteNode: route,
+    nodes.FallbackNode: fallback,
+    nodes.RaceNode: race,
+    nodes.GateNode: gate,
+    nodes.TapNode: tap,
+    nodes.MapOverNode: map_over,
+    nodes.TimeoutNode: timeout,
+    nodes.TransferNode: transfer,
+    nodes.CaptureNode: capture,
+    nodes.ModelSelectorNode: refused,
+    nodes.RemoteAgentNode: remote,
+    nodes.ArtifactNode: artifact,
+    nodes.NativeNode: native_agent,
+    nodes.KnownNativeNode: native_agent,
 }
 """Every type of node, with the method that writes it."""

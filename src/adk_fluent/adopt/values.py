@@ -45,7 +45,7 @@ class Unwritable(Exception):
     """A value that source cannot say."""
 
 
-class Names:
+class NameTable:
     """The names of one module: what it imports, and its variables."""
 
     def __init__(self) -> None:
@@ -88,7 +88,7 @@ class Names:
 class Writing(Protocol):
     """What a value is written with."""
 
-    names: Names
+    names: NameTable
     copies: bool
 
     def value(self, value: Any) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, NoReturn, cast
 
-from adk_fluent.adopt.values import Names, Unwritable, written
-from adk_fluent.adopt.writing import Call, Chain, assignment, flat, text
+from adk_fluent.adopt.values import NameTable, Unwritable, written
+from adk_fluent.adopt.writing import Chain, SourceCall, assignment, flat, text
 from adk_fluent.errors import ArgumentError
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.frozen import Frozen
@@ -32,7 +32,7 @@ class Writer:
     """
 
     copies: bool
-    names: Names = field(default_factory=Names)
+    names: NameTable = field(default_factory=NameTable)
     lines: list[str] = field(default_factory=list[str])
     native: list[str] = field(default_factory=list[str])
     left_out: list[str] = field(default_factory=list[str])
@@ -85,9 +85,9 @@ class Writer:
             if name not in handled and name not in ("name", "annotations"):
                 self.refuse(node, name)
 
-    def named(self, node: Node) -> tuple[Call, ...]:
+    def named(self, node: Node) -> tuple[SourceCall, ...]:
         """The method that gives it its name."""
-        return (Call(".named", (text(node.name),)),) if node.name else ()
+        return (SourceCall(".named", (text(node.name),)),) if node.name else ()
 
     def home(self, node: Node) -> tuple[Any, str | None]:
         """The native agent that a node was read of, and how it can be referred to."""

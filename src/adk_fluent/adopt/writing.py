@@ -11,21 +11,21 @@ WIDTH: Final = 88
 """Characters of a line, as Black and Ruff have it by default."""
 
 
-class Call(NamedTuple):
+class SourceCall(NamedTuple):
     """A call as source: what is called, and its arguments."""
 
     called: str
     arguments: tuple[str, ...] = ()
 
 
-class Joined(NamedTuple):
+class OperatorChain(NamedTuple):
     """Operands with an operator between them, or one alone."""
 
     operands: tuple[str, ...]
     sign: str = ""
 
 
-Chain = Sequence[Call | Joined]
+Chain = Sequence[SourceCall | OperatorChain]
 """What begins an expression, a call or operands, with the method calls behind it."""
 
 
@@ -64,17 +64,17 @@ def flat(chain: Chain) -> str:
     return "".join(_flat(part, alone=len(chain) == 1) for part in chain)
 
 
-def _flat(part: Call | Joined, *, alone: bool) -> str:
-    if isinstance(part, Call):
+def _flat(part: SourceCall | OperatorChain, *, alone: bool) -> str:
+    if isinstance(part, SourceCall):
         return f"{part.called}({', '.join(part.arguments)})"
     joined = f" {part.sign} ".join(part.operands)
     return joined if alone or len(part.operands) == 1 else f"({joined})"
 
 
-def _broken(part: Call | Joined, indent: str) -> str:
+def _broken(part: SourceCall | OperatorChain, indent: str) -> str:
     """A call over several lines: its arguments on a line of their own if they fit, else one each."""
     inner = f"{indent}    "
-    if isinstance(part, Joined):
+    if isinstance(part, OperatorChain):
         return f"(\n{inner}{f'{chr(10)}{inner}{part.sign} '.join(part.operands)}\n{indent})"
     together = f"{inner}{', '.join(part.arguments)}"
     if len(together) <= WIDTH and "\n" not in together:
@@ -82,10 +82,10 @@ def _broken(part: Call | Joined, indent: str) -> str:
     return "\n".join([f"{part.called}(", *(f"{inner}{one}," for one in part.arguments), f"{indent})"])
 
 
-def _fitting(part: Call | Joined, indent: str, room: int, *, alone: bool = False) -> str:
+def _fitting(part: SourceCall | OperatorChain, indent: str, room: int, *, alone: bool = False) -> str:
     one_line = _flat(part, alone=alone)
     fits = len(one_line) <= room and "\n" not in one_line
-    if isinstance(part, Joined):
+    if isinstance(part, OperatorChain):
         return one_line if fits or len(part.operands) == 1 else _broken(part, indent)
     hugs = len(part.arguments) == 1 and part.arguments[0].startswith('"""')
     return one_line if hugs or not part.arguments or fits else _broken(part, indent)

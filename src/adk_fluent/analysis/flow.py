@@ -9,7 +9,7 @@ from adk_fluent.analysis.keys.effects import StepKeys
 from adk_fluent.analysis.origins import WrittenIn
 from adk_fluent.analysis.passing import NOWHERE, passages_in
 from adk_fluent.analysis.plan import Branch, Plan, Step
-from adk_fluent.analysis.talk.history import AllOf, History, Known, OneOf, Voice, audible, heard, turn
+from adk_fluent.analysis.talk.history import AllOf, AnyOf, History, Known, Voice, audible, heard, turn
 from adk_fluent.analysis.values.fact import PRESENT, Fact
 from adk_fluent.analysis.values.read import Read
 from adk_fluent.analysis.words import Words, words_in
@@ -44,7 +44,7 @@ class Flow:
     voices: dict[Voice, None] = field(default_factory=dict["Voice", None])
     edges: dict[tuple[Step, Step], None] = field(default_factory=dict["tuple[Step, Step]", None])
     passages: dict[Step, Mapping[int, Passage]] = field(init=False)
-    _known: Known = field(default_factory=dict["OneOf | AllOf", "dict[Voice, bool]"])
+    _known: Known = field(default_factory=dict["AnyOf | AllOf", "dict[Voice, bool]"])
     _reads: dict[Step, tuple[Read, ...]] = field(default_factory=dict[Step, "tuple[Read, ...]"])
     _earlier: dict[frozenset[Branch], frozenset[Step]] = field(
         default_factory=dict["frozenset[Branch]", "frozenset[Step]"]

@@ -16,7 +16,7 @@ from adk_fluent.ir.nodes import CaptureNode
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class InitialValue:
     """What was there before the run."""
 
     key: str

@@ -12,7 +12,7 @@ from adk_fluent.ir.fields import StateFieldRef
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownType:
     """What is known of a value's type.
 
     Attributes:
@@ -39,7 +39,7 @@ class Known:
         return tuple(values)
 
 
-def known_type(read: Read, facts: Facts) -> Known | None:
+def known_type(read: Read, facts: Facts) -> KnownType | None:
     """What is known of the type of what is read; `None` if nothing is.
 
     A schema that holds where it is read narrows text, and tells the type of what a function wrote.
@@ -51,8 +51,8 @@ def known_type(read: Read, facts: Facts) -> Known | None:
     unknown = not types or None in types
     field = declared(read, facts) if unknown or types == [str] else None
     if field is not None and (unknown or values_of(field.type) is not None):
-        return Known((field.type,), read, field)
-    return None if unknown else Known(tuple(types), read)
+        return KnownType((field.type,), read, field)
+    return None if unknown else KnownType(tuple(types), read)
 
 
 def declared(read: Read, facts: Facts) -> StateFieldRef | None:

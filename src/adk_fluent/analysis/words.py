@@ -6,7 +6,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from adk_fluent.analysis.keys.effects import StepKeys
-from adk_fluent.analysis.origins import ANYBODY, Gathered, Sources, SpokenIn, Start, WrittenIn, captured
+from adk_fluent.analysis.origins import (
+    ANYBODY,
+    Gathered,
+    InitialValue,
+    Sources,
+    SpokenIn,
+    WrittenIn,
+    captured,
+)
 from adk_fluent.analysis.plan import Step
 from adk_fluent.analysis.values.fact import Fact
 from adk_fluent.ir.nodes import CaptureNode
@@ -50,7 +58,7 @@ def words_in(facts: Iterable[Fact], steps: list[Step], keys: StepKeys) -> Words:
             found.steps[source] = None
         elif isinstance(source, Gathered):
             pending += source.facts
-        elif isinstance(source, Start):
+        elif isinstance(source, InitialValue):
             found.before[source.key] = None
         elif isinstance(source, WrittenIn):
             pending += writers_in(source, steps, keys)

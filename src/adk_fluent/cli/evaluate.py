@@ -25,7 +25,7 @@ _SUITES: Final = Kind(
 
 
 @dataclass(frozen=True)
-class Wanted:
+class EvalOptions:
     """What a call of `eval` asks for.
 
     Attributes:
@@ -57,7 +57,7 @@ class Wanted:
     allow_unjudged: bool = False
 
 
-def evaluate(wanted: Wanted) -> int:
+def evaluate(wanted: EvalOptions) -> int:
     """Run a suite and print a line a case; 1 if one failed, or got worse than the baseline.
 
     Raises:
@@ -86,7 +86,7 @@ def evaluate(wanted: Wanted) -> int:
     return PASSED if report.passed and (changes is None or changes.ok) else FAILED
 
 
-def _suite(wanted: Wanted) -> FluentEvalSuite:
+def _suite(wanted: EvalOptions) -> FluentEvalSuite:
     text = wanted.suite
     if not text.endswith((".yaml", ".yml", ".json")):
         if wanted.pipeline is not None:
@@ -103,7 +103,7 @@ def _suite(wanted: Wanted) -> FluentEvalSuite:
     return found if wanted.runs is None else replace(found, num_runs=wanted.runs)
 
 
-def _write(report: FluentEvalReport, baseline: FluentEvalReport | None, wanted: Wanted) -> None:
+def _write(report: FluentEvalReport, baseline: FluentEvalReport | None, wanted: EvalOptions) -> None:
     from adk_fluent.eval.stored import write
 
     for path, text in (

@@ -122,10 +122,10 @@ def _command(arguments: argparse.Namespace) -> int:
             as_json=arguments.json,
         )
     if arguments.command == "eval":
-        from adk_fluent.cli.evaluate import Wanted, evaluate
+        from adk_fluent.cli.evaluate import EvalOptions, evaluate
 
-        given = {one.name: getattr(arguments, one.name) for one in fields(Wanted)}
-        return evaluate(Wanted(**given))
+        given = {one.name: getattr(arguments, one.name) for one in fields(EvalOptions)}
+        return evaluate(EvalOptions(**given))
     if arguments.command in ("record", "replay", "diff"):
         return _recordings(arguments)
     if arguments.command == "serve":

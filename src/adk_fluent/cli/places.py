@@ -18,7 +18,7 @@ from adk_fluent.ir.nodes import RouteNode
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SourceLocation:
     """A line of a file.
 
     Attributes:
@@ -43,7 +43,7 @@ class _Making:
 
     name: str
     words: frozenset[str]
-    place: Place
+    place: SourceLocation
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +55,10 @@ class Places:
         by_name: agent → its place; of several agents of one name, the first one's.
     """
 
-    whole: Place
-    by_name: Mapping[str, Place] = field(default_factory=dict[str, Place])
+    whole: SourceLocation
+    by_name: Mapping[str, SourceLocation] = field(default_factory=dict[str, SourceLocation])
 
-    def of(self, agent: str) -> Place:
+    def of(self, agent: str) -> SourceLocation:
         """Where an agent is made, by its name in the tree; the target's own file if that is not found."""
         reused = _NUMBER.sub("", agent)
         return self.by_name.get(agent) or self.by_name.get(reused) or self.whole
@@ -77,7 +77,7 @@ def places_of(target: Target, subject: Expr[Any] | None = None) -> Places:
     """
     home = target.file or target.folder
     if home is None:
-        return Places(Place(""))
+        return Places(SourceLocation(""))
     made: dict[str, list[_Making]] = {}
     for file in _files(home):
         for one in _made_in(file):
@@ -85,12 +85,12 @@ def places_of(target: Target, subject: Expr[Any] | None = None) -> Places:
     found = {name: several[0].place for name, several in made.items()}
     if subject is not None:
         found |= _told_apart(subject, made)
-    return Places(Place(_shown(target.file or _main_file(home))), found)
+    return Places(SourceLocation(_shown(target.file or _main_file(home))), found)
 
 
-def _told_apart(subject: Expr[Any], made: Mapping[str, list[_Making]]) -> dict[str, Place]:
+def _told_apart(subject: Expr[Any], made: Mapping[str, list[_Making]]) -> dict[str, SourceLocation]:
     """The place of each step that shares its name with others, or has none but that of its kind."""
-    found: dict[str, Place] = {}
+    found: dict[str, SourceLocation] = {}
     left = {name: list(several) for name, several in made.items()}
     for step in analyse(subject).steps:
         name = step.node.name or step.origin
@@ -136,7 +136,9 @@ def _made_in(file: Path) -> Iterator[_Making]:
     try:
         text = file.read_text(encoding="utf-8")
         if file.suffix != ".py":
-            yield from (_Making(name, frozenset(), Place(shown, line)) for name, line in _in_yaml(text))
+            yield from (
+                _Making(name, frozenset(), SourceLocation(shown, line)) for name, line in _in_yaml(text)
+            )
             return
         tree = ast.parse(text)
     except (OSError, ValueError, SyntaxError):
@@ -161,7 +163,7 @@ def _made_in(file: Path) -> Iterator[_Making]:
         called = getattr(node.func, "id", getattr(node.func, "attr", ""))
         names = [value] if isinstance(value, str) else []
         for one in dict.fromkeys([*names, *filter(None, [_KINDS.get(called)])]):
-            yield _Making(one, frozenset(_texts(node, around)), Place(shown, node.lineno))
+            yield _Making(one, frozenset(_texts(node, around)), SourceLocation(shown, node.lineno))
 
 
 _KINDS: Final[Mapping[str, str]] = {

@@ -26,7 +26,7 @@ Source = AsyncGenerator[AgentEvent, None]
 """The events of a turn."""
 
 
-class View(Protocol):
+class RunView(Protocol):
     """What shows the events of a run."""
 
     def show(self, event: AgentEvent) -> None:
@@ -112,7 +112,7 @@ def once(target: Target, prompt: str, *, state: Mapping[str, Any], verbose: bool
         _turn(loop, talk, talk.turn(prompt), _view(talk, out, False, verbose), out)
 
 
-def _view(talk: Conversation, out: Paper, as_json: bool, verbose: bool) -> View:
+def _view(talk: Conversation, out: Paper, as_json: bool, verbose: bool) -> RunView:
     if as_json:
         return JsonView(talk.shown, sys.stdout)
     if verbose or sys.stdout.isatty():
@@ -120,7 +120,7 @@ def _view(talk: Conversation, out: Paper, as_json: bool, verbose: bool) -> View:
     return AnswerView(out)
 
 
-def _turn(loop: asyncio.Runner, talk: Conversation, source: Source | None, view: View, out: Paper) -> None:
+def _turn(loop: asyncio.Runner, talk: Conversation, source: Source | None, view: RunView, out: Paper) -> None:
     """Follow a turn to its end, or go on with the one that waits, and ask for what it waits for."""
     events: list[AgentEvent] = []
     if source is not None:
@@ -167,7 +167,7 @@ def _drive(loop: asyncio.Runner, turn: Coroutine[Any, Any, None]) -> None:
         loop.run(turn)
 
 
-async def _follow(source: Source, view: View, events: list[AgentEvent]) -> None:
+async def _follow(source: Source, view: RunView, events: list[AgentEvent]) -> None:
     try:
         async with aclosing(source) as stream:
             async for event in stream:
@@ -193,7 +193,7 @@ APPROVES: Final = ("y", "yes")
 """What approves, in any case; everything else does not."""
 
 
-def _answered(pending: Pending, out: Paper, view: View) -> object:
+def _answered(pending: Pending, out: Paper, view: RunView) -> object:
     """What the person answers, in the form that is asked for; `None` if they leave it open."""
     approves, as_json = pending.kind == "approval", isinstance(view, JsonView)
     call = call_text(pending.payload) if pending.payload and approves else ""

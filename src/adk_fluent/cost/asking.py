@@ -20,7 +20,7 @@ from adk_fluent.cost.helpers import rewritten
 from adk_fluent.cost.inside import Place, agents_in_tools
 from adk_fluent.cost.models import chosen_by, without_price
 from adk_fluent.cost.prices import Price, name_of, price_of
-from adk_fluent.cost.reckoning import Asked, Fixed, Rates, Said, Talk
+from adk_fluent.cost.reckoning import Fixed, ModelCalls, Rates, StepOutput, Transcript
 from adk_fluent.cost.requests import around_words, longest_answer, told
 from adk_fluent.cost.traffic import TrafficAssumptions
 from adk_fluent.errors import ArgumentError
@@ -38,7 +38,7 @@ CORRECTION: Final = 30
 
 
 @dataclass(slots=True)
-class Shared:
+class WalkCache:
     """What all walks through a tree, and through the agents in its tools, find out once.
 
     Attributes:
@@ -69,7 +69,7 @@ class Shared:
 
 
 @dataclass(slots=True)
-class Asking(ABC):
+class CostWalk(ABC):
     """A walk through the tree.
 
     Attributes:
@@ -93,12 +93,12 @@ class Asking(ABC):
     traffic: TrafficAssumptions
     prices: Mapping[str, Price]
     way: Way = "expected"
-    earlier: tuple[Said, ...] = ()
+    earlier: tuple[StepOutput, ...] = ()
     labels: Mapping[str, float] = field(default_factory=dict[str, float])
-    shared: Shared = field(default_factory=Shared)
+    shared: WalkCache = field(default_factory=WalkCache)
     caller: tuple[Place, ModelSelectorNode | None, str] = ((), None, "")
-    asked: list[Asked] = field(default_factory=list[Asked])
-    talk: Talk = field(default_factory=Talk)
+    asked: list[ModelCalls] = field(default_factory=list[ModelCalls])
+    talk: Transcript = field(default_factory=Transcript)
     vague: bool = False
     sizes: dict[str, float] = field(default_factory=dict[str, float])
     requests: dict[Step, float] = field(default_factory=dict[Step, float])
@@ -194,7 +194,9 @@ class Asking(ABC):
             return
         model, rates = self.price(step, fixed, tokens / calls)
         cost = rates.cost(tokens / calls, tokens, output)
-        self.asked.append(Asked(step, model, calls * weight, tokens * weight, output * weight, cost * weight))
+        self.asked.append(
+            ModelCalls(step, model, calls * weight, tokens * weight, output * weight, cost * weight)
+        )
 
     def _ask_helper(self, step: Step, fixed: Fixed, question: Question, calls: float) -> None:
         """Ask what the context, or the prompt, of an agent wants to know."""
@@ -210,7 +212,7 @@ class Asking(ABC):
             rates = self._rates(step, model, None)
         cost = rates.cost(question.tokens, question.tokens, question.answer)
         tokens, answer = question.tokens * calls, question.answer * calls
-        self.asked.append(Asked(step, model, calls, tokens, answer, cost * calls))
+        self.asked.append(ModelCalls(step, model, calls, tokens, answer, cost * calls))
         told = f"asks {model} once for each of its answers, and gets {question.answer:,.0f} tokens"
         self.shared.note(step, question.of, told)
 
@@ -257,7 +259,7 @@ class Asking(ABC):
             self.sizes.update(dict.fromkeys(spec.made, traffic.avg_output_tokens))
         return left.tokens, questions
 
-    def _heard(self, said: Iterable[Said], step: Step, fixed: Fixed) -> tuple[float, float]:
+    def _heard(self, said: Iterable[StepOutput], step: Step, fixed: Fixed) -> tuple[float, float]:
         """Tokens of what an agent is shown of some words, and how many messages that is."""
         tokens, count, each, sight = 0.0, 0.0, self.traffic.tokens_per_message, fixed.sight
         for speaker, words, messages in said:

@@ -16,9 +16,9 @@ from adk_fluent.cost.branching import branch_names, branch_probabilities, labels
 from adk_fluent.cost.choosing import gives_price
 from adk_fluent.cost.inside import Place, foreign_agents, trees_in_tools
 from adk_fluent.cost.prices import Price, price_of
-from adk_fluent.cost.reckoning import Asked, Said
+from adk_fluent.cost.reckoning import ModelCalls, StepOutput
 from adk_fluent.cost.traffic import TrafficAssumptions
-from adk_fluent.cost.walk import Turn
+from adk_fluent.cost.walk import TurnWalk
 from adk_fluent.errors import ArgumentError
 from adk_fluent.ir.base import root_of
 from adk_fluent.ir.nodes import (
@@ -221,7 +221,7 @@ def estimate_cost(
     traffic = traffic or TrafficAssumptions()
     tree = plan(root, resolved=was_built(subject))
     traffic.check_names(_names(tree))
-    walk = Turn(tree, traffic, prices or {}, labels=labels_of(tree, traffic))
+    walk = TurnWalk(tree, traffic, prices or {}, labels=labels_of(tree, traffic))
     expected, vague = _walked(walk, "expected")
     per_invocation = low = high = sum(one.cost for one in expected)
     if vague:
@@ -237,18 +237,18 @@ def estimate_cost(
     )
 
 
-def _walked(walk: Turn, way: Way) -> tuple[list[Asked], bool]:
+def _walked(walk: TurnWalk, way: Way) -> tuple[list[ModelCalls], bool]:
     """The calls of a turn, and whether anything in it was not said."""
-    said: tuple[Said, ...] = ()
+    said: tuple[StepOutput, ...] = ()
     while True:
-        turn = Turn(walk.plan, walk.traffic, walk.prices, way, said, walk.labels, walk.shared)
+        turn = TurnWalk(walk.plan, walk.traffic, walk.prices, way, said, walk.labels, walk.shared)
         turn.visit(walk.plan.root, 1.0)
         if said or walk.traffic.turns_per_session <= 1 or not turn.talk.said:
             return turn.asked, turn.vague
         said = tuple(turn.talk.said)  # of which the turns after it see what their contexts let them
 
 
-def _merged(asked: Iterable[Asked], places: Mapping[Step, Place]) -> Iterable[AgentCost]:
+def _merged(asked: Iterable[ModelCalls], places: Mapping[Step, Place]) -> Iterable[AgentCost]:
     """One entry for each agent and model."""
     found: dict[tuple[Step, str], list[float]] = {}
     for one in asked:
@@ -291,7 +291,7 @@ def _names(tree: Plan) -> Mapping[str, dict[str, None]]:
 # --- in words -------------------------------------------------------------------------------------
 
 
-def _assumed(walk: Turn, asked: list[Asked]) -> Iterable[str]:
+def _assumed(walk: TurnWalk, asked: list[ModelCalls]) -> Iterable[str]:
     """What the estimate takes for granted."""
     tree, traffic = walk.plan, walk.traffic
     yield (
@@ -326,7 +326,7 @@ def _middleware(step: Step) -> tuple[object, ...]:
     return step.node.annotations.middleware
 
 
-def _of_step(step: Step, traffic: TrafficAssumptions, walk: Turn) -> Iterable[str]:
+def _of_step(step: Step, traffic: TrafficAssumptions, walk: TurnWalk) -> Iterable[str]:
     node = step.node
     for name, what in (("planner", "planner"), ("code_executor", "code executor")):
         if node.given.get(name) is not None:
@@ -360,7 +360,7 @@ def _shares(step: Step, traffic: TrafficAssumptions) -> str:
     return ", ".join([*([f"answers itself {left - usual * len(free):.0%}"] if own else []), *shares])
 
 
-def _dated(walk: Turn, asked: list[Asked]) -> str:
+def _dated(walk: TurnWalk, asked: list[ModelCalls]) -> str:
     """Where the prices are from."""
     sources: dict[str, None] = {}
     found: dict[tuple[str, ModelSelectorNode | None], None] = {}

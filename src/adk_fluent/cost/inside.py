@@ -17,7 +17,7 @@ Place = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Inside:
+class ToolAgents:
     """The agents in one tool.
 
     Attributes:
@@ -50,19 +50,19 @@ def _agent_of(tool: object) -> object | None:
     return None if isinstance(tool, ToolSpec) else getattr(tool, "agent", None)
 
 
-def agents_in_tools(step: Step, traffic: TrafficAssumptions) -> Mapping[Inside, float]:
+def agents_in_tools(step: Step, traffic: TrafficAssumptions) -> Mapping[ToolAgents, float]:
     """These, each with how likely a call of a tool of this agent is a call of it.
 
     What `branch_probabilities` does not say is shared by all its other tools.
     """
     given, tools = traffic.branch_probabilities, [one for tool in step.node.tools for one in _flat(tool)]
-    trees = [Inside(tree, labels_of(tree, traffic)) for tree in trees_in_tools(step.node)]
+    trees = [ToolAgents(tree, labels_of(tree, traffic)) for tree in trees_in_tools(step.node)]
     said = {tree: share for tree in trees if (share := _said(tree, given)) is not None}
     left = max(0.0, 1 - sum(said.values())) / max(1, len(tools) - len(said))
     return {tree: said.get(tree, left) for tree in trees}
 
 
-def _said(tree: Inside, given: Mapping[str, float]) -> float | None:
+def _said(tree: ToolAgents, given: Mapping[str, float]) -> float | None:
     root = tree.plan.root
     return given.get(root.name, given.get(root.origin))
 

@@ -8,12 +8,12 @@ from typing import NamedTuple
 from adk_fluent.analysis.plan import Step
 from adk_fluent.analysis.talk.sight import Sight
 from adk_fluent.context.spec import Context
-from adk_fluent.cost.inside import Inside
+from adk_fluent.cost.inside import ToolAgents
 from adk_fluent.cost.prices import Price
 from adk_fluent.ir.nodes import ModelSelectorNode
 
 
-class Asked(NamedTuple):
+class ModelCalls(NamedTuple):
     """Calls that one agent makes in a turn.
 
     Attributes:
@@ -33,7 +33,7 @@ class Asked(NamedTuple):
     cost: float
 
 
-class Said(NamedTuple):
+class StepOutput(NamedTuple):
     """What a step said: tokens and messages, on average."""
 
     step: Step
@@ -41,7 +41,7 @@ class Said(NamedTuple):
     messages: float
 
 
-class Talk:
+class Transcript:
     """The conversation so far, with sums of what everybody hears.
 
     Attributes:
@@ -54,16 +54,16 @@ class Talk:
 
     __slots__ = ("apart", "messages", "own", "said", "tokens")
 
-    def __init__(self, before: Talk | None = None) -> None:
-        self.said: list[Said] = list(before.said) if before else []
-        self.apart: list[Said] = list(before.apart) if before else []
+    def __init__(self, before: Transcript | None = None) -> None:
+        self.said: list[StepOutput] = list(before.said) if before else []
+        self.apart: list[StepOutput] = list(before.apart) if before else []
         self.own: dict[Step, float] = dict(before.own) if before else {}
         self.tokens: float = before.tokens if before else 0.0
         self.messages: float = before.messages if before else 0.0
 
     def add(self, step: Step, tokens: float, messages: float) -> None:
         """Note what was said."""
-        one = Said(step, tokens, messages)
+        one = StepOutput(step, tokens, messages)
         self.said.append(one)
         if step.branch:
             self.apart.append(one)
@@ -72,7 +72,7 @@ class Talk:
         self.messages += messages
         self.own[step] = self.own.get(step, 0.0) + messages
 
-    def add_weighed(self, said: Iterable[Said], share: float) -> None:
+    def add_weighed(self, said: Iterable[StepOutput], share: float) -> None:
         """Note what was said if it was said, which is this likely."""
         for step, tokens, messages in said:
             self.add(step, tokens * share, messages * share)
@@ -91,7 +91,7 @@ class Fixed(NamedTuple):
     answered: tuple[str, ...]
     selector: ModelSelectorNode | None
     model: str
-    inside: Mapping[Inside, float]
+    inside: Mapping[ToolAgents, float]
 
 
 class Rates(NamedTuple):

@@ -12,9 +12,9 @@ from math import ceil, inf
 from typing import Any, Final
 
 from adk_fluent.analysis.plan import Plan, Step
-from adk_fluent.cost.asking import Asking, number_of
+from adk_fluent.cost.asking import CostWalk, number_of
 from adk_fluent.cost.branching import branch_probabilities
-from adk_fluent.cost.reckoning import Asked, Said, Talk
+from adk_fluent.cost.reckoning import ModelCalls, StepOutput, Transcript
 from adk_fluent.cost.requests import longest_answer
 from adk_fluent.cost.traffic import TrafficAssumptions
 from adk_fluent.ir.base import Runs
@@ -23,13 +23,13 @@ from adk_fluent.ir.passing import Passage
 from adk_fluent.ir.tools import ends_loops
 
 
-class Turn(Asking):
-    """A walk through the tree: composites; what its agents take, `Asking` says."""
+class TurnWalk(CostWalk):
+    """A walk through the tree: composites; what its agents take, `CostWalk` says."""
 
     __slots__ = ()
 
-    asked: list[Asked]
-    talk: Talk
+    asked: list[ModelCalls]
+    talk: Transcript
     vague: bool
     sizes: dict[str, float]
     moved: float
@@ -53,14 +53,14 @@ class Turn(Asking):
                 self.in_pieces(child, weight * left, passage, before, told)
             else:
                 if passing and passage is None:
-                    before = Talk(self.talk)
+                    before = Transcript(self.talk)
                 self.visit(child, weight * left)
             left *= 1 - self.moved
             self.moved = 0
         # what follows a sequence that was left is not reached by way of it, but the target's work counts here
 
     def in_pieces(
-        self, step: Step, weight: float, passage: Passage, before: Talk, told: Iterable[Said]
+        self, step: Step, weight: float, passage: Passage, before: Transcript, told: Iterable[StepOutput]
     ) -> None:
         """A step that runs once for each piece of what was told right before it.
 
@@ -70,7 +70,7 @@ class Turn(Asking):
         characters = sum(one.tokens for one in heard) * self.traffic.characters_per_token
         pieces = max(1, ceil(characters / (passage.characters or inf)))
         whole, sizes, share = self.talk, self.sizes, self.share
-        self.talk, self.share = Talk(before), share / pieces
+        self.talk, self.share = Transcript(before), share / pieces
         self.talk.add_weighed((one._replace(tokens=one.tokens / pieces) for one in heard), 1)
         keys = {key for one in heard for key in self.fixed_of(one.step).answered}
         begun = sizes | {key: self.size(key) / pieces for key in keys}
@@ -136,11 +136,11 @@ class Turn(Asking):
     def extreme(self, children: list[Step], may_skip: bool, weight: float) -> None:
         """The cheapest or the dearest of some children; of all of these only that one happens."""
         asked, talk, sizes = self.asked, self.talk, self.sizes
-        ways: list[tuple[float, list[Asked], Talk, dict[str, float]]] = []
+        ways: list[tuple[float, list[ModelCalls], Transcript, dict[str, float]]] = []
         if may_skip:
             ways.append((0.0, [], talk, sizes))
         for child in children:
-            self.asked, self.talk, self.sizes = [], Talk(talk), dict(sizes)
+            self.asked, self.talk, self.sizes = [], Transcript(talk), dict(sizes)
             self.visit(child, weight)
             ways.append((sum(one.cost for one in self.asked), self.asked, self.talk, self.sizes))
         best = (min if self.way == "low" else max)(ways, key=lambda way: way[0])
@@ -154,7 +154,7 @@ class Turn(Asking):
                 self.extreme(list(children), False, weight)
                 return
             before = self.talk
-            self.talk = Talk(before)
+            self.talk = Transcript(before)
             for child in children:
                 self.visit(child, weight)
             self._scale(before, 1 / len(children))
@@ -171,7 +171,7 @@ class Turn(Asking):
         node, items = step.node, self.items(step)
         self.sizes[node.item_key] = self.size(node.list_key) / max(items, 1)
         before = self.talk
-        self.talk = Talk(before)
+        self.talk = Transcript(before)
         self.visit(step.children[0], weight * items)
         answer = self.talk.said[-1].tokens if len(self.talk.said) > len(before.said) else 0.0
         self._scale(before, items)
@@ -209,19 +209,19 @@ class Turn(Asking):
     def weighed(self, ways: Iterable[tuple[float, Callable[[float], None]]], weight: float) -> None:
         """Several ways on from here, each this likely; none hears another."""
         before, sizes = self.talk, self.sizes
-        whole, after = Talk(before), dict(sizes)
+        whole, after = Transcript(before), dict(sizes)
         for share, go in ways:
             if share <= 0:
                 continue
-            self.talk, self.sizes = Talk(before), dict(sizes)
+            self.talk, self.sizes = Transcript(before), dict(sizes)
             go(weight * share)
             whole.add_weighed(self.talk.said[len(before.said) :], share)
             after.update(self.sizes)
         self.talk, self.sizes = whole, after
 
-    def _scale(self, before: Talk, factor: float) -> None:
+    def _scale(self, before: Transcript, factor: float) -> None:
         """Weigh all that was said since."""
-        whole = Talk(before)
+        whole = Transcript(before)
         whole.add_weighed(self.talk.said[len(before.said) :], factor)
         self.talk = whole
 
@@ -234,16 +234,16 @@ def _set_to(node: Any, key: str) -> object:
     return None
 
 
-_VISITS: Final[Mapping[Runs, Callable[[Turn, Step, float], None]]] = {
-    "in_order": Turn.in_order,
-    "again": Turn.again,
-    "at_once": Turn.at_once,
-    "one_of": Turn.one_of,
-    "until_one_succeeds": Turn.until_one_succeeds,
-    "per_item": Turn.per_item,
-    "around_one": Turn.around_one,
-    "by_model": Turn.agent,
-    "none": Turn.none,
+_VISITS: Final[Mapping[Runs, Callable[[TurnWalk, Step, float], None]]] = {
+    "in_order": TurnWalk.in_order,
+    "again": TurnWalk.again,
+    "at_once": TurnWalk.at_once,
+    "one_of": TurnWalk.one_of,
+    "until_one_succeeds": TurnWalk.until_one_succeeds,
+    "per_item": TurnWalk.per_item,
+    "around_one": TurnWalk.around_one,
+    "by_model": TurnWalk.agent,
+    "none": TurnWalk.none,
 }
 """How each way of running children is passed."""
 
@@ -266,6 +266,6 @@ def foreseen(tree: Plan) -> Mapping[Step, float]:
         tool_result_tokens=0,
         output_tokens=limits,
     )
-    turn = Turn(tree, nothing, {}, "low", priced=False)
+    turn = TurnWalk(tree, nothing, {}, "low", priced=False)
     turn.visit(tree.root, 1.0)
     return turn.requests

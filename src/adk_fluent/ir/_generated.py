@@ -57,6 +57,37 @@ ADK_VERSION: Final = "2.13.0"
 
 
 @node
+class WorkflowFields(Node):
+    """Fields of ADK's agents that run others; ADK decides about those left unset."""
+
+    description: str | Unset = UNSET
+    rerun_on_resume: bool | Unset = UNSET
+    wait_for_output: bool | Unset = UNSET
+    retry_config: RetryConfig | Unset | None = UNSET
+    timeout: float | Unset | None = UNSET
+    input_schema: GenericAlias | Schema | UnionType | dict[Any, Any] | type | Unset | None = UNSET
+    output_schema: GenericAlias | Schema | UnionType | dict[Any, Any] | type | Unset | None = UNSET
+    state_schema: type[BaseModel] | Unset | None = UNSET
+    before_agent_callback: tuple[SingleBeforeAgentCallback, ...] = ()
+    after_agent_callback: tuple[SingleAfterAgentCallback, ...] = ()
+
+
+WORKFLOW_FIELDS: Final[tuple[str, ...]] = (
+    "description",
+    "rerun_on_resume",
+    "wait_for_output",
+    "retry_config",
+    "timeout",
+    "input_schema",
+    "output_schema",
+    "state_schema",
+    "before_agent_callback",
+    "after_agent_callback",
+)
+"""The fields of `WorkflowFields`, in ADK's order."""
+
+
+@node
 class AgentFields(Node):
     """Fields of ADK's `LlmAgent`; ADK decides about those left unset."""
 
@@ -128,95 +159,29 @@ AGENT_FIELDS: Final[tuple[str, ...]] = (
 
 
 @node
-class SequenceFields(Node):
+class SequenceFields(WorkflowFields):
     """Fields of ADK's `SequentialAgent`; ADK decides about those left unset."""
 
-    description: str | Unset = UNSET
-    rerun_on_resume: bool | Unset = UNSET
-    wait_for_output: bool | Unset = UNSET
-    retry_config: RetryConfig | Unset | None = UNSET
-    timeout: float | Unset | None = UNSET
-    input_schema: GenericAlias | Schema | UnionType | dict[Any, Any] | type | Unset | None = UNSET
-    output_schema: GenericAlias | Schema | UnionType | dict[Any, Any] | type | Unset | None = UNSET
-    state_schema: type[BaseModel] | Unset | None = UNSET
-    before_agent_callback: tuple[SingleBeforeAgentCallback, ...] = ()
-    after_agent_callback: tuple[SingleAfterAgentCallback, ...] = ()
 
-
-SEQUENCE_FIELDS: Final[tuple[str, ...]] = (
-    "description",
-    "rerun_on_resume",
-    "wait_for_output",
-    "retry_config",
-    "timeout",
-    "input_schema",
-    "output_schema",
-    "state_schema",
-    "before_agent_callback",
-    "after_agent_callback",
-)
+SEQUENCE_FIELDS: Final = WORKFLOW_FIELDS
 """The fields of `SequenceFields`, in ADK's order."""
 
 
 @node
-class ParallelFields(Node):
+class ParallelFields(WorkflowFields):
     """Fields of ADK's `ParallelAgent`; ADK decides about those left unset."""
 
-    description: str | Unset = UNSET
-    rerun_on_resume: bool | Unset = UNSET
-    wait_for_output: bool | Unset = UNSET
-    retry_config: RetryConfig | Unset | None = UNSET
-    timeout: float | Unset | None = UNSET
-    input_schema: GenericAlias | Schema | UnionType | dict[Any, Any] | type | Unset | None = UNSET
-    output_schema: GenericAlias | Schema | UnionType | dict[Any, Any] | type | Unset | None = UNSET
-    state_schema: type[BaseModel] | Unset | None = UNSET
-    before_agent_callback: tuple[SingleBeforeAgentCallback, ...] = ()
-    after_agent_callback: tuple[SingleAfterAgentCallback, ...] = ()
 
-
-PARALLEL_FIELDS: Final[tuple[str, ...]] = (
-    "description",
-    "rerun_on_resume",
-    "wait_for_output",
-    "retry_config",
-    "timeout",
-    "input_schema",
-    "output_schema",
-    "state_schema",
-    "before_agent_callback",
-    "after_agent_callback",
-)
+PARALLEL_FIELDS: Final = WORKFLOW_FIELDS
 """The fields of `ParallelFields`, in ADK's order."""
 
 
 @node
-class LoopFields(Node):
+class LoopFields(WorkflowFields):
     """Fields of ADK's `LoopAgent`; ADK decides about those left unset."""
 
-    description: str | Unset = UNSET
-    rerun_on_resume: bool | Unset = UNSET
-    wait_for_output: bool | Unset = UNSET
-    retry_config: RetryConfig | Unset | None = UNSET
-    timeout: float | Unset | None = UNSET
-    input_schema: GenericAlias | Schema | UnionType | dict[Any, Any] | type | Unset | None = UNSET
-    output_schema: GenericAlias | Schema | UnionType | dict[Any, Any] | type | Unset | None = UNSET
-    state_schema: type[BaseModel] | Unset | None = UNSET
-    before_agent_callback: tuple[SingleBeforeAgentCallback, ...] = ()
-    after_agent_callback: tuple[SingleAfterAgentCallback, ...] = ()
 
-
-LOOP_FIELDS: Final[tuple[str, ...]] = (
-    "description",
-    "rerun_on_resume",
-    "wait_for_output",
-    "retry_config",
-    "timeout",
-    "input_schema",
-    "output_schema",
-    "state_schema",
-    "before_agent_callback",
-    "after_agent_callback",
-)
+LOOP_FIELDS: Final = WORKFLOW_FIELDS
 """The fields of `LoopFields`, in ADK's order."""
 
 

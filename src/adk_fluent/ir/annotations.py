@@ -67,7 +67,18 @@ Semantics = Literal["merge", "replace_session", "delete_keys"]
 """What the result of a transform means; see `TransformNode`."""
 
 
-class ContextSpec(Frozen):
+class StateSpec(Frozen):
+    """Base of the values that say which state keys they touch."""
+
+    __slots__ = ()
+
+    @property
+    def access(self) -> Access:
+        """The state keys it reads and writes, as far as that is known."""
+        return NO_ACCESS
+
+
+class ContextSpec(StateSpec):
     """Base of the values that say what part of the conversation an agent sees."""
 
     __slots__ = ()
@@ -77,17 +88,12 @@ class ContextSpec(Frozen):
         return iter(())
 
     @property
-    def access(self) -> Access:
-        """The state keys it reads and writes, as far as that is known."""
-        return NO_ACCESS
-
-    @property
     def artifacts(self) -> tuple[ArtifactUse, ...]:
         """The artifacts that it shows."""
         return ()
 
 
-class InstructionSpec(Frozen):
+class InstructionSpec(StateSpec):
     """Base of the values that say what an agent is told, where that is more than text."""
 
     __slots__ = ()
@@ -97,25 +103,15 @@ class InstructionSpec(Frozen):
         return iter(())
 
     @property
-    def access(self) -> Access:
-        """The state keys it reads, as far as that is known."""
-        return NO_ACCESS
-
-    @property
     def templates(self) -> tuple[str, ...]:
         """The texts in it that every run uses; their placeholders must be filled."""
         return ()
 
 
-class TransformSpec(Frozen):
+class TransformSpec(StateSpec):
     """Base of what says itself what it does to the state: the `S` operations, and those of `A`."""
 
     __slots__ = ()
-
-    @property
-    def access(self) -> Access:
-        """The state keys it reads and writes, as far as that is known."""
-        return NO_ACCESS
 
     @property
     def reads(self) -> tuple[KeyRead, ...]:

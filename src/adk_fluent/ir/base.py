@@ -163,6 +163,32 @@ class Node(Frozen):
         return self.kind
 
 
+@node
+class ParentNode(Node):
+    """Base of the nodes that hold those they run as a tuple."""
+
+    children: tuple[Node, ...] = ()  # pyright: ignore[reportIncompatibleMethodOverride]  # a field, where the base has a property
+
+    def with_children(self, children: tuple[Node, ...]) -> Self:
+        """The same node around other children."""
+        return self.replace(children=children)
+
+
+class WrapperNode(Node):
+    """Base of the nodes that run one other, which is their field `body`."""
+
+    body: Node
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        """The body alone."""
+        return (self.body,)
+
+    def with_children(self, children: tuple[Node, ...]) -> Self:
+        """The same node around another body."""
+        return self.replace(body=children[0])
+
+
 def walk(root: object) -> Iterator[Node]:
     """Every node of the tree, parents before children, in order.
 

@@ -57,7 +57,7 @@ class EngineSettings:
 
 
 @dataclass(eq=False)
-class Engine:
+class LocalEngine:
     """One loaded model. `chat` may be called from any number of tasks, threads and event loops."""
 
     settings: EngineSettings
@@ -106,15 +106,15 @@ class Engine:
         server.handle_chat_completions(request, deliver)
 
 
-def engine(settings: EngineSettings) -> Engine:
+def engine(settings: EngineSettings) -> LocalEngine:
     """The process's engine for these settings; nothing is loaded before its first request."""
     return _engine(settings, os.getpid())
 
 
 @cache
-def _engine(settings: EngineSettings, process: int) -> Engine:
+def _engine(settings: EngineSettings, process: int) -> LocalEngine:
     # By process: the threads of an engine do not survive a fork, neither to answer nor to be ended.
-    made = Engine(settings)
+    made = LocalEngine(settings)
 
     def close() -> None:
         if os.getpid() == process:

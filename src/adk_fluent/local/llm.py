@@ -17,7 +17,7 @@ from pydantic import ConfigDict, Field
 from adk_fluent.errors import LocalModelError
 from adk_fluent.local.engine import Chunk, EngineSettings, engine, weights
 from adk_fluent.local.messages import chat_messages
-from adk_fluent.local.reply import Reply, reply_for
+from adk_fluent.local.reply import ReplyFormat, reply_for
 from adk_fluent.local.schema import JsonSchema
 
 
@@ -92,7 +92,7 @@ class LocalLlm(BaseLlm):
             yield last
 
     async def _pieces(
-        self, request: LlmRequest, reply: Reply, *, whole: bool
+        self, request: LlmRequest, reply: ReplyFormat, *, whole: bool
     ) -> AsyncGenerator[types.GenerateContentResponse]:
         """The answer in the shape of a Gemini stream: text deltas, the last with finish and usage."""
         whole = whole or bool(reply.tools)
@@ -133,7 +133,7 @@ class LocalLlm(BaseLlm):
             usage_metadata=_usage(usage) if usage else None,
         )
 
-    def _body(self, request: LlmRequest, reply: Reply) -> dict[str, object]:
+    def _body(self, request: LlmRequest, reply: ReplyFormat) -> dict[str, object]:
         config = request.config
         instruction = cast(object, config.system_instruction)  # pyright: ignore[reportUnknownMemberType]  # genai's type names the optional PIL
         body = {

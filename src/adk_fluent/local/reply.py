@@ -18,7 +18,7 @@ _ANSWER_TOOL = "set_model_response"
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class ReplyFormat:
     """The form of one answer.
 
     Attributes:
@@ -57,7 +57,7 @@ class Reply:
         return types.Part(text=answer if self.answer is None else json.dumps(answer))
 
 
-def reply_for(config: types.GenerateContentConfig, contents: Sequence[types.Content]) -> Reply:
+def reply_for(config: types.GenerateContentConfig, contents: Sequence[types.Content]) -> ReplyFormat:
     """The form the request asks for.
 
     Raises:
@@ -66,12 +66,12 @@ def reply_for(config: types.GenerateContentConfig, contents: Sequence[types.Cont
     answer = _answer_schema(config)
     tools = _offered(config, contents)
     if not tools:
-        return Reply(schema=answer)
+        return ReplyFormat(schema=answer)
     branches = [_call_schema(tool) for tool in tools]
     only_calls = _mode(config) is types.FunctionCallingConfigMode.ANY
     if not only_calls and all(tool.name != _ANSWER_TOOL for tool in tools):
         branches.append(_record(answer=answer or json_schema(str)))
-    return Reply(schema={"anyOf": branches}, tools=tools, answer=answer)
+    return ReplyFormat(schema={"anyOf": branches}, tools=tools, answer=answer)
 
 
 def _answer_schema(config: types.GenerateContentConfig) -> JsonSchema | None:

@@ -10,7 +10,7 @@ from typing import Final, cast
 
 from adk_fluent.errors import MiddlewareError
 from adk_fluent.middleware.detecting import Detector, Span
-from adk_fluent.middleware.quoting import Position, escaped_strings, is_plain
+from adk_fluent.middleware.quoting import JsonPosition, escaped_strings, is_plain
 
 _PLACEHOLDER: Final = re.compile(r"\[[A-Z][A-Z0-9_]{0,40}_[0-9]{1,9}\]")
 _BEGUN: Final = re.compile(r"(?:\[[A-Z0-9_]{0,51}|`{1,3}\w{0,11})\Z")
@@ -102,12 +102,12 @@ class Vault:
         return self._placeholders[kind, value]
 
 
-class Redactor:
+class PIIRedactor:
     """Takes personal data out for good: `[KIND]` stands where it was.
 
     Example:
         >>> from adk_fluent.middleware.detecting import find_personal_data
-        >>> Redactor(find_personal_data).hide("From ann@example.org")
+        >>> PIIRedactor(find_personal_data).hide("From ann@example.org")
         'From [EMAIL]'
     """
 
@@ -131,7 +131,7 @@ class Redactor:
 class Hiding:
     """Takes personal data out of a text that comes in pieces; the last 128 characters wait for more."""
 
-    def __init__(self, redactor: Redactor) -> None:
+    def __init__(self, redactor: PIIRedactor) -> None:
         self._redactor = redactor
         self._held = ""
 
@@ -167,7 +167,7 @@ class Restoring:
         self._vault = vault
         self._held = ""
         # Where all values are plain, the place makes no difference.
-        self._place = None if vault.is_plain else Position()
+        self._place = None if vault.is_plain else JsonPosition()
 
     def feed(self, piece: str) -> str:
         """What can be said after one more piece."""

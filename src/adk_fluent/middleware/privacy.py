@@ -11,7 +11,7 @@ from adk_fluent.middleware.arguments import flag
 from adk_fluent.middleware.detecting import Detector, find_personal_data
 from adk_fluent.middleware.filtering import Filter
 from adk_fluent.middleware.keeping import Kept
-from adk_fluent.middleware.placeholders import Hiding, Redactor, Restoring, Vault
+from adk_fluent.middleware.placeholders import Hiding, PIIRedactor, Restoring, Vault
 from adk_fluent.middleware.protocol import CallModel, CallTool, Context, Middleware
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class PiiFilter(Middleware):
             )
         self._detector = detector or find_personal_data
         self._reversible = flag(reversible, "pii_filter(reversible=)")
-        self._redactor = Redactor(self._detector)
+        self._redactor = PIIRedactor(self._detector)
         self._vault: Kept[Vault] = self.per_run(partial(Vault, self._detector))
 
     async def on_user_message(self, ctx: Context, message: Content) -> Content | None:

@@ -29,11 +29,11 @@ def is_plain(value: str) -> bool:
     return _PLAIN.fullmatch(value) is not None
 
 
-class Position:
+class JsonPosition:
     """The place that a text has reached, which is read from left to right.
 
     Example:
-        >>> place = Position()
+        >>> place = JsonPosition()
         >>> place.read('{"name": "')
         >>> place.quoted('Ann "Annie" Lee')
         'Ann \\\\"Annie\\\\" Lee'

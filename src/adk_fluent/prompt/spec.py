@@ -7,9 +7,9 @@ from itertools import zip_longest
 from typing import Any, Final, Literal, TypeAlias
 
 from adk_fluent.errors import ArgumentError, ExpressionError
-from adk_fluent.ir.annotations import InstructionSpec
+from adk_fluent.ir.annotations import InstructionSpec, StateSpec
 from adk_fluent.ir.frozen import Frozen, frozen
-from adk_fluent.ir.functions import NO_ACCESS, Access, access
+from adk_fluent.ir.functions import Access, access
 from adk_fluent.ir.keys import KeyRead, KeyReads, Level, declared, in_templates
 from adk_fluent.ir.matching import Match, Predicate
 from adk_fluent.ir.template import Segment, all_keys
@@ -35,7 +35,7 @@ Fill: TypeAlias = Callable[[tuple[Segment, ...]], Awaitable[str]]
 """Fills the placeholders of a prompt."""
 
 
-class Part(Frozen):
+class Part(StateSpec):
     """Base of what a prompt consists of: each kind says itself what it reads and when its text changes."""
 
     __slots__ = ()
@@ -54,11 +54,6 @@ class Part(Frozen):
     def needs_model(self) -> bool:
         """Whether a model must be asked for its text."""
         return False
-
-    @property
-    def access(self) -> Access:
-        """The state keys it reads, as far as that is known."""
-        return NO_ACCESS
 
     @property
     def templates(self) -> tuple[str, ...]:

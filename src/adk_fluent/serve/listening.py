@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from abc import ABC, abstractmethod
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from adk_fluent.errors import ServerError
 
@@ -88,6 +89,36 @@ class Listening:
         server.should_exit = True
         await serving
         return True
+
+
+class Listener(ABC):
+    """Base of the servers that listen at a port; `async with` starts one, and stops it in the end."""
+
+    _listening: Listening
+
+    @property
+    def url(self) -> str:
+        """Where it listens.
+
+        Raises:
+            ServerError: it does not.
+        """
+        return self._listening.url
+
+    @abstractmethod
+    async def start(self, host: str = "127.0.0.1", port: int = 0) -> None:
+        """Listen, and return when requests are taken."""
+
+    @abstractmethod
+    async def stop(self) -> None:
+        """Stop listening."""
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *raised: object) -> None:
+        await self.stop()
 
 
 def in_url(host: str) -> str:

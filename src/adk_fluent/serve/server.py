@@ -22,7 +22,7 @@ from adk_fluent.middleware.arguments import of_type
 from adk_fluent.serve.admission import Admission, check_auth
 from adk_fluent.serve.keeping import Kept
 from adk_fluent.serve.limits import Authenticate, ServeLimits
-from adk_fluent.serve.listening import Listening
+from adk_fluent.serve.listening import Listener, Listening
 from adk_fluent.serve.requests import log_in_one_line, mistake_in
 from adk_fluent.serve.routes import routes
 from adk_fluent.serve.stores import stores
@@ -39,7 +39,7 @@ _TOKENS: Final = 100
 """Tokens of directories that one server shows at most."""
 
 
-class A2AServer:
+class A2AServer(Listener):
     """Serves an expression over A2A, to clients of any make; it is an ASGI app, too.
 
     Callers get what the user would see: agents behind the scenes stay there. Gates and tools that ask for
@@ -237,15 +237,6 @@ class A2AServer:
 
     # --- listening --------------------------------------------------------------------------------
 
-    @property
-    def url(self) -> str:
-        """Where it listens.
-
-        Raises:
-            ServerError: it does not.
-        """
-        return self._listening.url
-
     async def start(self, host: str = "127.0.0.1", port: int = 0) -> None:
         """Listen, and return when calls are taken.
 
@@ -266,13 +257,6 @@ class A2AServer:
         await self._executor.stop()
         if await self._listening.stop():
             await self._leave()
-
-    async def __aenter__(self) -> A2AServer:
-        await self.start()
-        return self
-
-    async def __aexit__(self, *raised: object) -> None:
-        await self.stop()
 
 
 async def _forget(backend: ADKBackend, compiled: Compiled, user: str, session: str) -> None:

@@ -7,7 +7,7 @@ Nothing is interpreted here. `analysis` does that, with one table of the kinds o
 from __future__ import annotations
 
 from dataclasses import FrozenInstanceError
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 from adk_fluent.ir.annotations import TransformSpec
 from adk_fluent.ir.base import Node
@@ -29,6 +29,10 @@ class Effect:
     """
 
     __slots__ = ()
+    _names: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls) -> None:
+        cls._names = (*cls._names, *cast("tuple[str, ...]", cls.__slots__))
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -81,7 +85,7 @@ class Effect:
 
     @property
     def _fields(self) -> tuple[object, ...]:
-        return tuple(getattr(self, name) for name in type(self).__slots__)
+        return tuple(getattr(self, name) for name in self._names)
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and self._fields == cast(Effect, other)._fields
@@ -104,14 +108,43 @@ class Effect:
 # --- single keys ----------------------------------------------------------------------------------
 
 
-class Needs(Effect):
-    """The transform raises unless the key is there."""
+class _OfKey(Effect):
+    """Does something with one key."""
 
     __slots__ = ("key",)
     key: str
 
     def __init__(self, key: str) -> None:
         _put(self, "key", key)
+
+
+class _OfValue(_OfKey):
+    """Writes a value that is known."""
+
+    __slots__ = ("value",)
+    value: Any
+
+    def __init__(self, key: str, value: Any) -> None:
+        _put(self, "key", key)
+        _put(self, "value", value)
+
+    @property
+    def writes(self) -> tuple[str, ...]:
+        return (self.key,)
+
+    @property
+    def constants(self) -> tuple[tuple[str, object], ...]:
+        return ((self.key, self.value),)
+
+    def type_of(self, key: str) -> Any:
+        value: object = self.value
+        return None if key != self.key or value is None else type(value)
+
+
+class Needs(_OfKey):
+    """The transform raises unless the key is there."""
+
+    __slots__ = ()
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -136,20 +169,10 @@ class Holds(Effect):
         return access(self.test).reads_known
 
 
-class Sets(Effect):
+class Sets(_OfValue):
     """Writes a value that is known; `None` removes the key."""
 
-    __slots__ = ("key", "value")
-    key: str
-    value: Any
-
-    def __init__(self, key: str, value: Any) -> None:
-        _put(self, "key", key)
-        _put(self, "value", value)
-
-    @property
-    def writes(self) -> tuple[str, ...]:
-        return (self.key,)
+    __slots__ = ()
 
     @property
     def always_writes(self) -> tuple[str, ...]:
@@ -159,39 +182,11 @@ class Sets(Effect):
     def may_remove(self) -> tuple[str, ...]:
         return (self.key,) if self.value is None else ()
 
-    @property
-    def constants(self) -> tuple[tuple[str, object], ...]:
-        return ((self.key, self.value),)
 
-    def type_of(self, key: str) -> Any:
-        return _type_of(self.value) if key == self.key else None
-
-
-class Defaults(Effect):
+class Defaults(_OfValue):
     """Writes a value that is known where the key is absent."""
 
-    __slots__ = ("key", "value")
-    key: str
-    value: Any
-
-    def __init__(self, key: str, value: Any) -> None:
-        _put(self, "key", key)
-        _put(self, "value", value)
-
-    @property
-    def writes(self) -> tuple[str, ...]:
-        return (self.key,)
-
-    @property
-    def constants(self) -> tuple[tuple[str, object], ...]:
-        return ((self.key, self.value),)
-
-    def type_of(self, key: str) -> Any:
-        return _type_of(self.value) if key == self.key else None
-
-
-def _type_of(value: object) -> type[object] | None:
-    return None if value is None else type(value)
+    __slots__ = ()
 
 
 class Writes(Effect):
@@ -246,10 +241,6 @@ class MayWrite(Writes):
     def always_writes(self) -> tuple[str, ...]:
         return ()
 
-    @property
-    def _fields(self) -> tuple[object, ...]:
-        return self.key, self.of, self.type
-
 
 class Copies(Effect):
     """Writes the value of a key to another, if it is there.
@@ -289,14 +280,10 @@ class Copies(Effect):
         return self.type if key == self.key else None
 
 
-class Removes(Effect):
+class Removes(_OfKey):
     """Removes a key, if it is one of the session."""
 
-    __slots__ = ("key",)
-    key: str
-
-    def __init__(self, key: str) -> None:
-        _put(self, "key", key)
+    __slots__ = ()
 
     @property
     def may_remove(self) -> tuple[str, ...]:
@@ -316,14 +303,10 @@ class Keeps(Effect):
         _put(self, "keys", keys)
 
 
-class Unpacks(Effect):
+class Unpacks(_OfKey):
     """Replaces a dict by one key per leaf, whose names only a run shows."""
 
-    __slots__ = ("key",)
-    key: str
-
-    def __init__(self, key: str) -> None:
-        _put(self, "key", key)
+    __slots__ = ()
 
     @property
     def reads(self) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 
-from adk_fluent.tide.scan import Field, Scan
+from adk_fluent.tide.scan import AdkField, Scan
 
 KINDS = ("added", "removed", "changed")
 
@@ -20,8 +20,8 @@ class Change:
 
     cls: str
     field: str
-    before: Field | None
-    after: Field | None
+    before: AdkField | None
+    after: AdkField | None
 
     @property
     def kind(self) -> str:
@@ -131,7 +131,7 @@ def diff(before: Scan, after: Scan) -> Diff:
     return Diff(before.adk_version, after.adk_version, tuple(changes), unavailable)
 
 
-def _changes(cls: str, before: tuple[Field, ...], after: tuple[Field, ...]) -> Iterator[Change]:
+def _changes(cls: str, before: tuple[AdkField, ...], after: tuple[AdkField, ...]) -> Iterator[Change]:
     old, new = {f.name: f for f in before}, {f.name: f for f in after}
     for name in dict.fromkeys([*old, *new]):
         if old.get(name) != new.get(name):

@@ -10,7 +10,7 @@ from typing import Final
 
 from adk_fluent.tide.diff import KINDS, Change, Diff
 from adk_fluent.tide.methods import EXPRESSIONS, OWN, methods_of
-from adk_fluent.tide.scan import OPTIONS, PLUGIN, Field
+from adk_fluent.tide.scan import OPTIONS, PLUGIN, AdkField
 
 WIDTH: Final = 80
 BREAKS: Final = "Code that sets these fields breaks"
@@ -124,7 +124,7 @@ def _is_now_required(change: Change) -> bool:
     return after is not None and after.required and (before is None or not before.required)
 
 
-def _type(field: Field | None) -> str:
+def _type(field: AdkField | None) -> str:
     assert field is not None
     return field.type + ("" if field.default is None else f" = {field.default}")
 

@@ -59,7 +59,7 @@ class MissingADKError(ADKFluentError):
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class AdkField:
     """One public field: its canonical type, its default as source text (`None` when it has none)."""
 
     name: str
@@ -77,7 +77,7 @@ class Scan:
     """
 
     adk_version: str
-    classes: Mapping[str, tuple[Field, ...]]
+    classes: Mapping[str, tuple[AdkField, ...]]
     imports: Mapping[str, str]
     unavailable: Mapping[str, str]
 
@@ -103,7 +103,9 @@ class Scan:
             )
         return cls(
             adk_version=document["adk_version"],
-            classes={name: tuple(Field(**f) for f in fields) for name, fields in document["classes"].items()},
+            classes={
+                name: tuple(AdkField(**f) for f in fields) for name, fields in document["classes"].items()
+            },
             imports=document["imports"],
             unavailable=document["unavailable"],
         )
@@ -135,7 +137,7 @@ def scan() -> Scan:
     except metadata.PackageNotFoundError as error:
         raise MissingADKError("google-adk is not installed: pip install 'google-adk>=1.25,<3'") from error
     seen: dict[str, type] = {}
-    classes: dict[str, tuple[Field, ...]] = {}
+    classes: dict[str, tuple[AdkField, ...]] = {}
     unavailable: dict[str, str] = {}
     readers = {OPTIONS[0]: _options, PLUGIN[0]: callbacks}
     with warnings.catch_warnings():
@@ -159,14 +161,14 @@ def _load(module: str, name: str) -> typing.Any:
         raise ImportError(f"{module} has no {name}") from e
 
 
-def _options(model: type[BaseModel], seen: dict[str, type] | None = None) -> tuple[Field, ...]:
-    return tuple(Field(name, "object") for name in model.model_fields)
+def _options(model: type[BaseModel], seen: dict[str, type] | None = None) -> tuple[AdkField, ...]:
+    return tuple(AdkField(name, "object") for name in model.model_fields)
 
 
-def model_fields(model: type[BaseModel], seen: dict[str, type] | None = None) -> tuple[Field, ...]:
+def model_fields(model: type[BaseModel], seen: dict[str, type] | None = None) -> tuple[AdkField, ...]:
     """The public fields of a pydantic model, in declaration order."""
     return tuple(
-        Field(name, str(resolve(info.annotation, seen)), _default(info), info.is_required())
+        AdkField(name, str(resolve(info.annotation, seen)), _default(info), info.is_required())
         for name, info in model.model_fields.items()
     )
 
@@ -179,10 +181,10 @@ def _default(info: FieldInfo) -> str | None:
     return value or f"{getattr(factory, '__name__', type(factory).__name__)}()"
 
 
-def callbacks(plugin: type, seen: dict[str, type] | None = None) -> tuple[Field, ...]:
+def callbacks(plugin: type, seen: dict[str, type] | None = None) -> tuple[AdkField, ...]:
     """The hooks of a plugin class, each with its signature as type, in declaration order."""
     names = (n for n, v in vars(plugin).items() if not n.startswith("_") and inspect.isfunction(v))
-    return tuple(Field(name, signature(getattr(plugin, name), seen)) for name in names)
+    return tuple(AdkField(name, signature(getattr(plugin, name), seen)) for name in names)
 
 
 def signature(function: typing.Callable[..., object], seen: dict[str, type] | None = None) -> str:

@@ -34,7 +34,7 @@ class Author(Frozen):
 
 
 @frozen
-class Conversation(Frozen):
+class VisibleConversation(Frozen):
     """What an agent is shown of what was said.
 
     Attributes:
@@ -49,7 +49,7 @@ class Conversation(Frozen):
 
 
 @frozen
-class KeyRead(Frozen):
+class KeyReadFacts(Frozen):
     """A state key that a step reads.
 
     Attributes:
@@ -103,9 +103,9 @@ class StepFacts(Frozen):
     about: str
     visibility: Visibility
     heard: str
-    conversation: Conversation | None
+    conversation: VisibleConversation | None
     prompt: Prompt | None
-    state: tuple[KeyRead, ...]
+    state: tuple[KeyReadFacts, ...]
     writes: tuple[KeyWritten, ...]
     after: str
     notes: tuple[str, ...]
@@ -202,7 +202,7 @@ class _Teller:
             tuple(self._issues.get(step.name, ())),
         )
 
-    def _reads(self, step: Step, anatomy: LlmAnatomy | None) -> Iterator[KeyRead]:
+    def _reads(self, step: Step, anatomy: LlmAnatomy | None) -> Iterator[KeyReadFacts]:
         shown = () if anatomy is None else anatomy.keys
         looked_at = sorted({read.key for read in self._facts.reads_of(step) if read.via != "removal"})
         for key in dict.fromkeys((*shown, *looked_at)):
@@ -210,21 +210,21 @@ class _Teller:
             own = [step.name] if step in found else []  # in a loop, what it wrote the round before
             sources = (*(writer.name for writer in found if writer is not step), *own)
             if anatomy is None or key not in shown:
-                yield KeyRead(key, "read by a function" if anatomy else "", sources)
+                yield KeyReadFacts(key, "read by a function" if anatomy else "", sources)
                 continue
             place = "in the instruction" if key in anatomy.placeholders else "beside the conversation"
             carries = tuple(dict.fromkeys(r.author for r in anatomy.reaches if r.key == key))
-            yield KeyRead(key, place, sources, carries)
+            yield KeyReadFacts(key, place, sources, carries)
 
     def _written(self, step: Step) -> Iterator[KeyWritten]:
         for key in sorted(self._facts.writes_of(step)):
             yield KeyWritten(key, tuple(self._readers.get((step, key), ())))
 
 
-def _conversation(anatomy: LlmAnatomy) -> Conversation:
+def _conversation(anatomy: LlmAnatomy) -> VisibleConversation:
     sees = tuple(Author(reach.author, reach.certain) for reach in anatomy.reaches if reach.key is None)
     shown, _, _ = anatomy.history.rpartition(": ")  # the names that follow are links of their own
-    return Conversation(shown or anatomy.history, sees, tuple(sorted(anatomy.hides)))
+    return VisibleConversation(shown or anatomy.history, sees, tuple(sorted(anatomy.hides)))
 
 
 def _notes(anatomy: LlmAnatomy) -> Iterator[str]:

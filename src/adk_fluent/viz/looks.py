@@ -8,30 +8,10 @@ from types import MappingProxyType
 from typing import Any, Final, Literal, cast
 
 from adk_fluent.errors import UnsupportedNodeError
+from adk_fluent.ir import nodes
 from adk_fluent.ir.base import Node
-from adk_fluent.ir.nodes import (
-    NO_LIMIT,
-    AgentNode,
-    ArtifactNode,
-    CaptureNode,
-    FallbackNode,
-    GateNode,
-    KnownNativeNode,
-    LoopNode,
-    MapOverNode,
-    ModelSelectorNode,
-    NativeNode,
-    ParallelNode,
-    RaceNode,
-    RemoteAgentNode,
-    RouteNode,
-    SequenceNode,
-    TapNode,
-    TimeoutNode,
-    TransferNode,
-    TransformNode,
-)
-from adk_fluent.viz.labels import condition
+from adk_fluent.ir.functions import access, function_name
+from adk_fluent.ir.matching import Match, Predicate
 
 Shape = Literal["round", "sharp", "hexagon", "remote", "header"]
 """The outline of a box in an image; a header is the head of a frame."""
@@ -118,19 +98,38 @@ TO_THE_USER: Final = "to the user"
 """What stands in the box of an agent whose words the user gets."""
 
 
-def _model(node: AgentNode) -> str:
+def condition(test: Predicate, key: str | None = None) -> str:
+    """A predicate in a few words; a comparison with `key`, which is named elsewhere, shows its value alone.
+
+    >>> condition(Match("intent", "eq", "billing"), "intent")
+    'billing'
+    >>> condition(Match("score", "gte", 8))
+    'score >= 8'
+    """
+    if isinstance(test, Match):
+        if test.key == key:
+            return str(test.value) if test.op == "eq" else str(test).removeprefix(f"{key} ")
+        if test.op == "truthy":
+            return test.key if test.value else f"not {test.key}"
+        return str(test)
+    name = function_name(test, "a test")
+    reads = sorted(access(test).reads)
+    return f"{name}({', '.join(reads)})" if reads else name
+
+
+def _model(node: nodes.AgentNode) -> str:
     given = cast("str | object", node.given.get("model", ""))
     model = given if isinstance(given, str) else str(getattr(given, "model", type(given).__name__))
     described = node.description if isinstance(node.description, str) else ""
     return " — ".join(filter(None, [model, described]))
 
 
-def _loop(node: LoopNode) -> str:
-    rounds = "repeat" if node.max_iterations >= NO_LIMIT else f"repeat up to {node.max_iterations}×"
+def _loop(node: nodes.LoopNode) -> str:
+    rounds = "repeat" if node.max_iterations >= nodes.NO_LIMIT else f"repeat up to {node.max_iterations}×"
     return rounds if node.until is None else f"{rounds} until {condition(node.until)}"
 
 
-def _route(node: RouteNode) -> list[str]:
+def _route(node: nodes.RouteNode) -> list[str]:
     found = [condition(test, node.key) for test, _ in node.rules]
     return found if node.default is None else [*found, "otherwise"]
 
@@ -139,19 +138,21 @@ _MERGES: Final[Mapping[str, str]] = {"first_complete": "at the same time, until 
 """What a fan-out says that is not done when all of its branches are."""
 
 
-def _capture(node: CaptureNode) -> str:
+def _capture(node: nodes.CaptureNode) -> str:
     what = "the last message" if node.turns is None else f"the last {node.turns} turns"
     return f"keep {what}"
 
 
-def _transfer(node: TransferNode) -> str:
+def _transfer(node: nodes.TransferNode) -> str:
     when = "" if node.condition is None else f" if {condition(node.condition)}"
     return f"hand over to {node.target}{when}"
 
 
 LOOKS: Final[Mapping[type[Node], Look | None]] = {
-    AgentNode: Look(kind="agent", sign="●", shape="round", brackets=("(", ")"), style="agent", about=_model),
-    RemoteAgentNode: Look(
+    nodes.AgentNode: Look(
+        kind="agent", sign="●", shape="round", brackets=("(", ")"), style="agent", about=_model
+    ),
+    nodes.RemoteAgentNode: Look(
         kind="remote agent",
         sign="○",
         shape="remote",
@@ -159,7 +160,7 @@ LOOKS: Final[Mapping[type[Node], Look | None]] = {
         style="agent",
         about=lambda node: node.endpoint,
     ),
-    RouteNode: Look(
+    nodes.RouteNode: Look(
         label=lambda node: node.key or "which?",
         kind="route",
         sign="◆",
@@ -168,7 +169,7 @@ LOOKS: Final[Mapping[type[Node], Look | None]] = {
         style="choice",
         choices=_route,
     ),
-    GateNode: Look(
+    nodes.GateNode: Look(
         label=lambda node: f"{node.message}, if {condition(node.predicate)}",
         kind="gate: a person approves",
         sign="■",
@@ -176,32 +177,34 @@ LOOKS: Final[Mapping[type[Node], Look | None]] = {
         brackets=("{{", "}}"),
         style="choice",
     ),
-    TransferNode: Look(
+    nodes.TransferNode: Look(
         label=_transfer, kind="hands over", sign="»", shape="hexagon", brackets=(">", "]"), style="choice"
     ),
-    TransformNode: Look(kind="state step", sign="ƒ", shape="sharp", brackets=("[/", "/]")),
-    CaptureNode: Look(
+    nodes.TransformNode: Look(kind="state step", sign="ƒ", shape="sharp", brackets=("[/", "/]")),
+    nodes.CaptureNode: Look(
         label=_capture, kind="keeps text in state", sign="ƒ", shape="sharp", brackets=("[/", "/]")
     ),
-    TapNode: Look(kind="tap: a function looks on", sign="ƒ", shape="sharp", brackets=("([", "])")),
-    ArtifactNode: Look(
+    nodes.TapNode: Look(kind="tap: a function looks on", sign="ƒ", shape="sharp", brackets=("([", "])")),
+    nodes.ArtifactNode: Look(
         label=lambda node: node.operation.wording,
         kind="artifact step",
         sign="▤",
         shape="sharp",
         brackets=("[(", ")]"),
     ),
-    SequenceNode: Look(kind="one after another", frame="named"),
-    ParallelNode: Look(
+    nodes.SequenceNode: Look(kind="one after another", frame="named"),
+    nodes.ParallelNode: Look(
         label=lambda node: _MERGES.get(node.merge, "at the same time"),
         kind="parallel branches",
         sign="∥",
         frame="always",
     ),
-    RaceNode: Look(label=lambda node: "first to succeed", kind="race", sign="∥", frame="always"),
-    FallbackNode: Look(label=lambda node: "until one succeeds", kind="fallback", sign="?", frame="always"),
-    LoopNode: Look(label=_loop, kind="loop", sign="↻", frame="always"),
-    MapOverNode: Look(
+    nodes.RaceNode: Look(label=lambda node: "first to succeed", kind="race", sign="∥", frame="always"),
+    nodes.FallbackNode: Look(
+        label=lambda node: "until one succeeds", kind="fallback", sign="?", frame="always"
+    ),
+    nodes.LoopNode: Look(label=_loop, kind="loop", sign="↻", frame="always"),
+    nodes.MapOverNode: Look(
         label=lambda node: f"for each item of {node.list_key}, {node.concurrency} at a time",
         kind="once per item",
         sign="≡",
@@ -210,10 +213,10 @@ LOOKS: Final[Mapping[type[Node], Look | None]] = {
         head="each",
         frame="always",
     ),
-    TimeoutNode: Look(
+    nodes.TimeoutNode: Look(
         label=lambda node: f"within {node.seconds:g} s", kind="time limit", sign="◷", frame="always"
     ),
-    NativeNode: Look(
+    nodes.NativeNode: Look(
         kind="native agent, as it was given",
         sign="●",
         shape="round",
@@ -221,12 +224,12 @@ LOOKS: Final[Mapping[type[Node], Look | None]] = {
         style="agent",
         about=lambda node: type(node.native.value).__name__,
     ),
-    KnownNativeNode: Look(
+    nodes.KnownNativeNode: Look(
         label=lambda node: f"{type(node.native.value).__name__}, as it was given",
         kind="native, as it was given",
         sign="▢",
         frame="always",
     ),
-    ModelSelectorNode: None,
+    nodes.ModelSelectorNode: None,
 }
 """Each node type; `None` for one that is no step."""

@@ -23,7 +23,7 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class OneOf:
+class AnyOf:
     """One of several conversations took place."""
 
     ways: tuple[History | None, ...]
@@ -36,7 +36,7 @@ class AllOf:
     ways: tuple[History | None, ...]
 
 
-History = Said | OneOf | AllOf
+History = Said | AnyOf | AllOf
 
 
 class Talk(NamedTuple):
@@ -65,7 +65,7 @@ class Talk(NamedTuple):
             return first
         history = first.history
         if any(talk.history is not history for talk in talks):
-            history = OneOf(tuple(talk.history for talk in talks))
+            history = AnyOf(tuple(talk.history for talk in talks))
         return cls(history, _union([t.last for t in talks]), _union([t.edges for t in talks]))
 
     @classmethod
@@ -86,7 +86,7 @@ Voice = tuple[Step, Branch]
 """A step that speaks, on a branch; a transfer may make it speak on another than where it stands."""
 
 
-Known = dict["OneOf | AllOf", "dict[Voice, bool]"]
+Known = dict["AnyOf | AllOf", "dict[Voice, bool]"]
 """Who spoke in conversations that took one of several ways, or several: found once for all listeners."""
 
 
@@ -165,11 +165,11 @@ def _voices(history: History | None, known: Known) -> dict[Voice, bool]:
         pending += missing
         if not missing and fork not in known:
             ways = [_all_of([known[earlier], said]) if earlier else said for said, earlier in pieces]
-            known[fork] = _one_of(ways) if isinstance(fork, OneOf) else _all_of(ways)
+            known[fork] = _one_of(ways) if isinstance(fork, AnyOf) else _all_of(ways)
     return latest if before is None else _all_of([known[before], latest])
 
 
-def _since_fork(history: History | None) -> tuple[dict[Voice, bool], OneOf | AllOf | None]:
+def _since_fork(history: History | None) -> tuple[dict[Voice, bool], AnyOf | AllOf | None]:
     """Who spoke since the conversation last came of several ways, and that place."""
     latest: dict[Voice, bool] = {}
     while isinstance(history, Said):

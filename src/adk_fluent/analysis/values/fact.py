@@ -8,7 +8,7 @@ from functools import lru_cache
 from itertools import count
 from typing import Final, Literal, get_origin
 
-from adk_fluent.analysis.origins import ANYBODY, Sources, Start
+from adk_fluent.analysis.origins import ANYBODY, InitialValue, Sources
 from adk_fluent.analysis.plan import Step
 from adk_fluent.analysis.values.kinds import values_of
 from adk_fluent.ir.scopes import is_shared
@@ -120,7 +120,7 @@ class Fact:
 @lru_cache(maxsize=4096)
 def untouched(key: str) -> Fact:
     """A key that nothing in the tree wrote; another session may have written one of the user or the app."""
-    return Fact(UNKNOWN if is_shared(key) else ABSENT, of=(Start(key),))
+    return Fact(UNKNOWN if is_shared(key) else ABSENT, of=(InitialValue(key),))
 
 
 def leaves_of(key: str) -> str:

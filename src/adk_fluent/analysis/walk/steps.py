@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Final, cast
 
 from adk_fluent.analysis.flow import Flow
-from adk_fluent.analysis.origins import Person, SpokenIn, Start, captured
+from adk_fluent.analysis.origins import InitialValue, Person, SpokenIn, captured
 from adk_fluent.analysis.plan import Step, plan
 from adk_fluent.analysis.talk.history import Talk
 from adk_fluent.analysis.values.comparing import covers
@@ -79,12 +79,12 @@ def flow_of(
     if later_run:
         for key in dict.fromkeys(key for step in flow.plan.steps for key in flow.keys.writes(step)):
             if not is_temporary(key):
-                start.set(key, Fact(PRESENT | ABSENT, of=(Start(key),)))
+                start.set(key, Fact(PRESENT | ABSENT, of=(InitialValue(key),)))
     if open_state:
         start.forget(flow.plan.root)
     for key, value in (state or {}).items():
         mask = PRESENT | ABSENT if value is None else PRESENT
-        start.set(key, Fact(mask, type=type(cast(object, value)), of=(Start(key),)))
+        start.set(key, Fact(mask, type=type(cast(object, value)), of=(InitialValue(key),)))
     _Walk(flow).visit(flow.plan.root, start)
     return flow
 

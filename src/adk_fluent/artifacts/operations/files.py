@@ -22,7 +22,7 @@ from adk_fluent.artifacts.operations.base import (
     asking,
 )
 from adk_fluent.errors import ArtifactError
-from adk_fluent.ir.files import ArtifactUse
+from adk_fluent.ir.files import ArtifactUse, Use
 from adk_fluent.ir.frozen import frozen
 from adk_fluent.ir.keys import KeyRead, KeyReads
 from adk_fluent.ir.matching import StateView
@@ -54,14 +54,28 @@ def _read(file: File, decode: str, who: str, filename: str) -> Any:
         raise ArtifactError(f"{who}: {filename!r} {error}.") from error
 
 
+class _OfOne(ArtifactOperation):
+    """Does something with one artifact."""
+
+    use: ClassVar[Use] = "reads"
+    filename: Filename
+
+    def _reading(self) -> KeyReads:
+        return name_reads(self.filename)
+
+    def _using(self) -> Iterable[ArtifactUse]:
+        return (used(self.use, self.filename),)
+
+
 # --- saving ---------------------------------------------------------------------------------------
 
 
 @frozen
-class Publish(ArtifactOperation):
+class Publish(_OfOne):
     """Saves a state value as a new version of an artifact."""
 
     name: ClassVar[str] = "publish"
+    use: ClassVar[Use] = "saves"
     filename: Filename
     key: Key
     mime: Mime = None
@@ -76,14 +90,11 @@ class Publish(ArtifactOperation):
         return {}
 
     def _reading(self) -> KeyReads:
-        yield from name_reads(self.filename)
+        yield from super()._reading()
         yield KeyRead(self.key, "artifact")
 
     def _doing(self) -> Iterable[Effect]:
         return (Needs(self.key),)
-
-    def _using(self) -> Iterable[ArtifactUse]:
-        return (used("saves", self.filename),)
 
     @property
     def wording(self) -> str:
@@ -124,10 +135,11 @@ class PublishMany(ArtifactOperation):
 
 
 @frozen
-class Save(ArtifactOperation):
+class Save(_OfOne):
     """Saves content that is known before the run as a new version of an artifact."""
 
     name: ClassVar[str] = "save"
+    use: ClassVar[Use] = "saves"
     filename: Filename
     content: Content
     mime: Mime = None
@@ -140,12 +152,6 @@ class Save(ArtifactOperation):
         yield ask.Save(filename, file, dict(self.metadata))
         return {}
 
-    def _reading(self) -> KeyReads:
-        return name_reads(self.filename)
-
-    def _using(self) -> Iterable[ArtifactUse]:
-        return (used("saves", self.filename),)
-
     @property
     def wording(self) -> str:
         return f"save {self.filename}"
@@ -155,7 +161,7 @@ class Save(ArtifactOperation):
 
 
 @frozen
-class Snapshot(ArtifactOperation):
+class Snapshot(_OfOne):
     """Copies an artifact into the state."""
 
     name: ClassVar[str] = "snapshot"
@@ -170,14 +176,8 @@ class Snapshot(ArtifactOperation):
         file = yield ask.Load(filename, self.version)
         return {self.key: _read(file, self.decode, who, filename)}
 
-    def _reading(self) -> KeyReads:
-        return name_reads(self.filename)
-
     def _doing(self) -> Iterable[Effect]:
         return (Writes(self.key, KINDS.get(self.decode, str)),)
-
-    def _using(self) -> Iterable[ArtifactUse]:
-        return (used("reads", self.filename),)
 
     @property
     def wording(self) -> str:
@@ -242,7 +242,7 @@ class List(ArtifactOperation):
 
 
 @frozen
-class Version(ArtifactOperation):
+class Version(_OfOne):
     """Writes the number of an artifact's latest version."""
 
     name: ClassVar[str] = "version"
@@ -252,14 +252,8 @@ class Version(ArtifactOperation):
     def work(self, state: StateView) -> Work:
         return {self.key: (yield ask.Latest(named(self.filename, state, asking(state, self.name))))}
 
-    def _reading(self) -> KeyReads:
-        return name_reads(self.filename)
-
     def _doing(self) -> Iterable[Effect]:
         return (Writes(self.key, int),)
-
-    def _using(self) -> Iterable[ArtifactUse]:
-        return (used("reads", self.filename),)
 
     @property
     def wording(self) -> str:
@@ -267,21 +261,16 @@ class Version(ArtifactOperation):
 
 
 @frozen
-class Delete(ArtifactOperation):
+class Delete(_OfOne):
     """Deletes every version of an artifact; one that is not there is none."""
 
     name: ClassVar[str] = "delete"
+    use: ClassVar[Use] = "deletes"
     filename: Filename
 
     def work(self, state: StateView) -> Work:
         yield ask.Delete(named(self.filename, state, asking(state, self.name)))
         return {}
-
-    def _reading(self) -> KeyReads:
-        return name_reads(self.filename)
-
-    def _using(self) -> Iterable[ArtifactUse]:
-        return (used("deletes", self.filename),)
 
     @property
     def wording(self) -> str:

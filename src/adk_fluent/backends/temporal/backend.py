@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import asdict
 from datetime import timedelta
 from types import MappingProxyType
@@ -118,6 +118,23 @@ class TemporalBackend:
         check_places(acting(cast(Any, compiled.app.root_agent)))
         return Durable(node, compiled, queue_of(node, self._queue), config_json(compiled.config))
 
+    # --- workers ----------------------------------------------------------------------------------
+
+    def _check_services(self, services: Mapping[str, Any] | None) -> None:
+        """Refuse services of the caller, which no worker could reach."""
+        for name in services or {}:
+            raise BackendError(
+                f"TemporalBackend runs on the services of its workers; leave {name} out, and give it to "
+                f"run_worker({name}=)."
+            )
+
+    @asynccontextmanager
+    async def _working(
+        self, compiled: Durable, services: Mapping[str, Any] | None, user_id: str, session_id: str
+    ) -> AsyncGenerator[Durable]:
+        """The expression on the queue of its workers, which work as long as this is open."""
+        yield compiled
+
     # --- running ----------------------------------------------------------------------------------
 
     async def run(self, compiled: Durable, prompt: Any, **options: Any) -> list[AgentEvent]:
@@ -144,28 +161,29 @@ class TemporalBackend:
             SessionConflictError: a run of another prompt is on its way in this session; one of the same
                 prompt is read along from its start.
         """
-        _refuse(services)
-        asked = Asked(
-            config=compiled.config,
-            policy=asdict(self._policy),
-            user_id=user_id,
-            session_id=session_id,
-            prompt=prompt_json(prompt),
-            state=state_json(state or {}, "state="),
-            streaming=streaming,
-            patience=self._worker_timeout.total_seconds(),
-        )
-        check_size([asked.prompt, asked.state], "What the run is given", "Keep files as artifacts.")
-        client = await self.address.client()
-        run = Following(client, compiled.run_id(user_id, session_id), streaming)
-        timeout = self._worker_timeout.total_seconds()
-        starting = Starting(client, self.address.host, compiled, asked, timeout, self._run_timeout)
-        first = await starting.begun()
-        async with aclosing(run.events(0, first)) as events:
-            async for event in events:
-                yield event_of(event, compiled.native, session_id)
-        if not streaming and run.page.status == "done":
-            self._ended[run.name] = StoredSession(run.page.state)
+        self._check_services(services)
+        async with self._working(compiled, services, user_id, session_id) as here:
+            asked = Asked(
+                config=here.config,
+                policy=asdict(self._policy),
+                user_id=user_id,
+                session_id=session_id,
+                prompt=prompt_json(prompt),
+                state=state_json(state or {}, "state="),
+                streaming=streaming,
+                patience=self._worker_timeout.total_seconds(),
+            )
+            check_size([asked.prompt, asked.state], "What the run is given", "Keep files as artifacts.")
+            client = await self.address.client()
+            run = Following(client, here.run_id(user_id, session_id), streaming)
+            timeout = self._worker_timeout.total_seconds()
+            starting = Starting(client, self.address.host, here, asked, timeout, self._run_timeout)
+            first = await starting.begun()
+            async with aclosing(run.events(0, first)) as events:
+                async for event in events:
+                    yield event_of(event, here.native, session_id)
+            if not streaming and run.page.status == "done":
+                self._ended[run.name] = StoredSession(run.page.state)
 
     def _just_ended(self, compiled: Durable, user_id: str, session_id: str) -> StoredSession | None:
         """The session of a run that has just ended, which is known without asking a worker; once."""
@@ -201,10 +219,11 @@ class TemporalBackend:
         Raises:
             SessionError: there is none of that id.
         """
-        _refuse(services)
+        self._check_services(services)
         if (ended := self._just_ended(compiled, user_id, session_id)) is not None:
             return ended
-        return session_of(await self._loaded(compiled, user_id, session_id), compiled.native)
+        async with self._working(compiled, services, user_id, session_id) as here:
+            return session_of(await self._loaded(here, user_id, session_id), here.native)
 
     async def _loaded(self, compiled: Durable, user_id: str, session_id: str) -> Json:
         found = await self._sessions(compiled, {"do": "load", "user_id": user_id, "session_id": session_id})
@@ -269,20 +288,21 @@ class TemporalBackend:
                 `worker_timeout`; it waits on.
             ArgumentError: an answer is neither `True`, `False` nor a JSON-able payload.
         """
-        _refuse(services)
-        client = await self.address.client()
-        handle = client.get_workflow_handle(compiled.run_id(user_id, session_id))
-        waiting = await described_by(handle, self.address.host)
-        if waiting is not None:
-            check_version(waiting, compiled, session_id)
-            within = self._worker_timeout.total_seconds()
-            await check_worker(handle, compiled.queue, self.address.host, within)
-        answers = check_approvals(await self._loaded(compiled, user_id, session_id), approvals)
-        count = await self._approved(handle, answers, session_id)
-        run = Following(client, handle.id, reads_along=False)
-        async with aclosing(run.events(count, None)) as events:
-            async for event in events:
-                yield event_of(event, compiled.native, session_id)
+        self._check_services(services)
+        async with self._working(compiled, services, user_id, session_id) as here:
+            client = await self.address.client()
+            handle = client.get_workflow_handle(here.run_id(user_id, session_id))
+            waiting = await described_by(handle, self.address.host)
+            if waiting is not None:
+                check_version(waiting, here, session_id)
+                within = self._worker_timeout.total_seconds()
+                await check_worker(handle, here.queue, self.address.host, within)
+            answers = check_approvals(await self._loaded(here, user_id, session_id), approvals)
+            count = await self._approved(handle, answers, session_id)
+            run = Following(client, handle.id, reads_along=False)
+            async with aclosing(run.events(count, None)) as events:
+                async for event in events:
+                    yield event_of(event, here.native, session_id)
 
     async def _approved(
         self, handle: WorkflowHandle[Any, Any], answers: Mapping[str, Any], session_id: str
@@ -333,11 +353,10 @@ class TemporalBackend:
         Raises:
             SessionError: there is no such session, or no such run in it.
         """
-        _refuse(services)
-        whose = {"user_id": user_id, "session_id": session_id}
-        await self._sessions(
-            compiled, {"do": "rewind", **whose, "before_invocation_id": before_invocation_id}
-        )
+        self._check_services(services)
+        asked = {"user_id": user_id, "session_id": session_id, "before_invocation_id": before_invocation_id}
+        async with self._working(compiled, services, user_id, session_id) as here:
+            await self._sessions(here, {"do": "rewind", **asked})
 
     async def forget(
         self,
@@ -351,13 +370,4 @@ class TemporalBackend:
         self._just_ended(compiled, user_id, session_id)
         await self._sessions(
             compiled, {"do": "forget", "user_id": user_id, "session_id": session_id}, wait=False
-        )
-
-
-def _refuse(services: Mapping[str, Any] | None) -> None:
-    """Refuse services of the caller, which no worker could reach."""
-    for name in services or {}:
-        raise BackendError(
-            f"TemporalBackend runs on the services of its workers; leave {name} out, and give it to "
-            f"run_worker({name}=)."
         )

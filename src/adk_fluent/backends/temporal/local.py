@@ -13,7 +13,7 @@ import hashlib
 import os
 import uuid
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -21,9 +21,7 @@ from typing import Any, Final, cast
 
 from adk_fluent.backends.adk.running.backend import DEFAULT_USER, ADKBackend
 from adk_fluent.backends.adk.running.sqlite import sqlite_sessions
-from adk_fluent.backends.events import AgentEvent
 from adk_fluent.backends.mock import MockBackend
-from adk_fluent.backends.protocol import StoredSession
 from adk_fluent.backends.temporal.backend import TemporalBackend
 from adk_fluent.backends.temporal.connecting import Address
 from adk_fluent.backends.temporal.policy import StepPolicy
@@ -76,6 +74,9 @@ class LocalBackend(TemporalBackend):
         super().__init__(worker_timeout=60, policy=StepPolicy(heartbeat=2))
         self._folder, self._models = folder, models or ADKBackend()
 
+    def _check_services(self, services: Mapping[str, Any] | None) -> None:
+        """Take any: the worker of this process uses them."""
+
     @asynccontextmanager
     async def _working(
         self, compiled: Durable, services: Mapping[str, Any] | None, user_id: str, session_id: str
@@ -105,72 +106,6 @@ class LocalBackend(TemporalBackend):
         same = (asyncio.get_running_loop(), self._models, *services.values())
         told = f"{_PROCESS} {os.getpid()} {[*map(id, same)]} {[*services]}"
         return f"{compiled.queue}/{hashlib.sha256(told.encode()).hexdigest()[:12]}"
-
-    async def stream(
-        self,
-        compiled: Durable,
-        prompt: Any,
-        *,
-        session_id: str,
-        user_id: str = DEFAULT_USER,
-        services: Mapping[str, Any] | None = None,
-        **options: Any,
-    ) -> AsyncGenerator[AgentEvent, None]:
-        """Give events as they happen."""
-        whose: dict[str, Any] = {"user_id": user_id, "session_id": session_id}
-        async with (
-            self._working(compiled, services, **whose) as here,
-            aclosing(super().stream(here, prompt, **whose, **options)) as events,
-        ):
-            async for event in events:
-                yield event
-
-    async def session(
-        self,
-        compiled: Durable,
-        *,
-        session_id: str,
-        user_id: str = DEFAULT_USER,
-        services: Mapping[str, Any] | None = None,
-    ) -> StoredSession:
-        """A session."""
-        if (ended := self._just_ended(compiled, user_id, session_id)) is not None:
-            return ended
-        whose: dict[str, Any] = {"user_id": user_id, "session_id": session_id}
-        async with self._working(compiled, services, **whose) as here:
-            return await super().session(here, **whose)
-
-    async def resume(
-        self,
-        compiled: Durable,
-        *,
-        session_id: str,
-        approvals: Mapping[str, Any],
-        user_id: str = DEFAULT_USER,
-        services: Mapping[str, Any] | None = None,
-    ) -> AsyncGenerator[AgentEvent, None]:
-        """Answer what a paused run waits for, and give the events that follow."""
-        whose: dict[str, Any] = {"user_id": user_id, "session_id": session_id}
-        async with (
-            self._working(compiled, services, **whose) as here,
-            aclosing(super().resume(here, **whose, approvals=approvals)) as events,
-        ):
-            async for event in events:
-                yield event
-
-    async def rewind(
-        self,
-        compiled: Durable,
-        *,
-        session_id: str,
-        before_invocation_id: str,
-        user_id: str = DEFAULT_USER,
-        services: Mapping[str, Any] | None = None,
-    ) -> None:
-        """Undo a run and all after it."""
-        whose: dict[str, Any] = {"user_id": user_id, "session_id": session_id}
-        async with self._working(compiled, services, **whose) as here:
-            await super().rewind(here, **whose, before_invocation_id=before_invocation_id)
 
     async def forget(
         self,

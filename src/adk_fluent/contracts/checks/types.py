@@ -8,7 +8,7 @@ from typing import Any, cast
 from adk_fluent.analysis.facts import Facts, analyse
 from adk_fluent.analysis.plan import Step, at_most_three
 from adk_fluent.analysis.shown import sees
-from adk_fluent.analysis.typed import Known, known_type
+from adk_fluent.analysis.typed import KnownType, known_type
 from adk_fluent.analysis.values.comparing import always_raises, can_hold
 from adk_fluent.analysis.values.kinds import NUMBERS, fits, kinds, named, shortfall
 from adk_fluent.analysis.values.read import Read
@@ -48,13 +48,13 @@ def _readers(facts: Facts) -> Iterator[ContractIssue]:
                 yield from _LOOKED_AT[read.via](read, known)
 
 
-def _over_list(read: Read, known: Known) -> Iterator[ContractIssue]:
+def _over_list(read: Read, known: KnownType) -> Iterator[ContractIssue]:
     found = [kinds(kind) for kind in known.types]
     if all(kind and "list" not in kind for kind in found):
         yield mismatch(read.step, read.key, f"map_over needs a list, and {source(known)}")
 
 
-def _as_field(read: Read, known: Known) -> Iterator[ContractIssue]:
+def _as_field(read: Read, known: KnownType) -> Iterator[ContractIssue]:
     """What is read as a field of a schema is written with a type that fits."""
     for field in read.step.node.given.get("read_fields", ()):
         if field.key == read.key and not any(fits(kind, field.type) for kind in known.types):
@@ -62,7 +62,7 @@ def _as_field(read: Read, known: Known) -> Iterator[ContractIssue]:
             yield mismatch(read.step, read.key, why)
 
 
-def _compared(read: Read, known: Known) -> Iterator[ContractIssue]:
+def _compared(read: Read, known: KnownType) -> Iterator[ContractIssue]:
     """Comparisons that a value of this type can never meet, or that raise."""
     node: RouteNode = read.step.node
     for test, _ in node.rules:
@@ -84,7 +84,7 @@ def _is_number(kind: object) -> bool:
     return bool(found) and found <= NUMBERS
 
 
-def _never_holds(read: Read, test: Match, known: Known) -> ContractIssue:
+def _never_holds(read: Read, test: Match, known: KnownType) -> ContractIssue:
     few = known.values is not None and bool not in known.types
     wanted = named(cast("type[object]", type(test.value)))
     how = "never holds" if few else f"compares {wanted}"
@@ -92,7 +92,7 @@ def _never_holds(read: Read, test: Match, known: Known) -> ContractIssue:
     return mismatch(read.step, read.key, f"the test {test} {how}, and {source(known)}", hint)
 
 
-def _as_number(test: Match, known: Known) -> str:
+def _as_number(test: Match, known: KnownType) -> str:
     """What to write instead of a number in quotes that is compared with a number."""
     numeric = all((found := kinds(kind)) is not None and found <= NUMBERS for kind in known.types)
     if not numeric or not isinstance(test.value, str):
@@ -139,7 +139,7 @@ def _no_input(speaker: Step, wanted: object) -> str | None:
     return "" if schema is None else shortfall(schema, wanted)
 
 
-def _read_instead(reads: Sequence[Read], known: Sequence[Known | None], wanted: Any) -> bool:
+def _read_instead(reads: Sequence[Read], known: Sequence[KnownType | None], wanted: Any) -> bool:
     """Whether an agent may read from state what it accepts: the whole of it, or every field."""
     fields = getattr(wanted, "model_fields", {})
     if fields and {read.key.rpartition(":")[2] for read in reads}.issuperset(fields):
@@ -151,7 +151,7 @@ def _read_instead(reads: Sequence[Read], known: Sequence[Known | None], wanted: 
 
 
 def _unaccepted_in_state(
-    listener: Step, known: Sequence[Known | None], wanted: Any
+    listener: Step, known: Sequence[KnownType | None], wanted: Any
 ) -> Iterator[ContractIssue]:
     """Of an agent that is shown no answer of before: models that it reads instead, and that lack a field."""
     for one in known:

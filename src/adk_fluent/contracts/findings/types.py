@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from adk_fluent.analysis.plan import Step
-from adk_fluent.analysis.typed import Known
+from adk_fluent.analysis.typed import KnownType
 from adk_fluent.analysis.values.kinds import named, values_of
 from adk_fluent.contracts.issues import TypeMismatch
 from adk_fluent.contracts.report import ContractIssue, Severity
@@ -16,7 +16,7 @@ _SHOWN: Final = 6
 """So many values are named in a message."""
 
 
-def source(known: Known) -> str:
+def source(known: KnownType) -> str:
     """Who says what type a value has: `a gives text`."""
     if known.field is not None:
         who = f"{known.field.schema.__name__ if known.field.schema else 'the route'} declares"

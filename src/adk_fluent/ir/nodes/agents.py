@@ -12,7 +12,7 @@ from adk_fluent.ir.annotations import (
     ModelCandidate,
     RetryConfig,
 )
-from adk_fluent.ir.base import Node, Runs, node
+from adk_fluent.ir.base import Node, ParentNode, Runs, node
 from adk_fluent.ir.fields import StateFieldRef
 from adk_fluent.ir.files import ArtifactUse, uses_in
 from adk_fluent.ir.functions import UNKNOWN_ACCESS, Access, access
@@ -83,7 +83,7 @@ class ModelSelectorNode(Node):
 
 
 @node
-class AgentNode(AgentFields):
+class AgentNode(ParentNode, AgentFields):  # pyright: ignore[reportIncompatibleVariableOverride]  # children is a field
     """A model call with its tools: ADK's `LlmAgent`.
 
     Attributes:
@@ -100,7 +100,6 @@ class AgentNode(AgentFields):
     kind: ClassVar[str] = "agent"
     runs: ClassVar[Runs] = "by_model"
     speaks: ClassVar[bool] = True
-    children: tuple[Node, ...] = ()  # pyright: ignore[reportIncompatibleMethodOverride]  # a field, where the base has a property
     declared_writes: tuple[str, ...] = ()
     written_fields: tuple[StateFieldRef, ...] = ()
     read_fields: tuple[StateFieldRef, ...] = ()
@@ -108,9 +107,6 @@ class AgentNode(AgentFields):
     consumes_type: type | None = None
     selector: ModelSelectorNode | None = None
     retries: int = 0
-
-    def with_children(self, children: tuple[Node, ...]) -> Self:
-        return self.replace(children=children)
 
     @property
     def templates(self) -> tuple[str, ...]:

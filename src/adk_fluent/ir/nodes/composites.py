@@ -7,7 +7,7 @@ from typing import ClassVar, Final, Literal, Self
 
 from adk_fluent.ir._generated import LoopFields, ParallelFields, SequenceFields
 from adk_fluent.ir.annotations import EdgeSemantics
-from adk_fluent.ir.base import Node, Runs, node
+from adk_fluent.ir.base import Node, ParentNode, Runs, WrapperNode, node
 from adk_fluent.ir.fields import StateFieldRef
 from adk_fluent.ir.keys import KeyRead, KeyReads, declared, given_keys, silent
 from adk_fluent.ir.matching import Match, Predicate
@@ -18,15 +18,11 @@ NO_LIMIT: Final = 1_000_000
 
 
 @node
-class SequenceNode(SequenceFields):
+class SequenceNode(ParentNode, SequenceFields):  # pyright: ignore[reportIncompatibleVariableOverride]  # children is a field
     """Runs its children one after another."""
 
     kind: ClassVar[str] = "sequence"
     runs: ClassVar[Runs] = "in_order"
-    children: tuple[Node, ...] = ()  # pyright: ignore[reportIncompatibleMethodOverride]  # a field, where the base has a property
-
-    def with_children(self, children: tuple[Node, ...]) -> Self:
-        return self.replace(children=children)
 
     @property
     def edge_semantics(self) -> tuple[EdgeSemantics, ...]:
@@ -35,21 +31,17 @@ class SequenceNode(SequenceFields):
 
 
 @node
-class ParallelNode(ParallelFields):
+class ParallelNode(ParentNode, ParallelFields):  # pyright: ignore[reportIncompatibleVariableOverride]  # children is a field
     """Runs its children at the same time, each on a conversation branch of its own."""
 
     kind: ClassVar[str] = "parallel"
     runs: ClassVar[Runs] = "at_once"
     apart: ClassVar[bool] = True
-    children: tuple[Node, ...] = ()  # pyright: ignore[reportIncompatibleMethodOverride]  # a field, where the base has a property
     merge: Literal["wait_all", "first_complete", "interleave"] = "wait_all"
-
-    def with_children(self, children: tuple[Node, ...]) -> Self:
-        return self.replace(children=children)
 
 
 @node
-class LoopNode(LoopFields):
+class LoopNode(ParentNode, LoopFields):  # pyright: ignore[reportIncompatibleVariableOverride]  # children is a field
     """Runs its children in order, again and again, until `until` holds, one escalates or the limit is met.
 
     `until` is tested after each round, so the children run at least once.
@@ -57,12 +49,8 @@ class LoopNode(LoopFields):
 
     kind: ClassVar[str] = "loop"
     runs: ClassVar[Runs] = "again"
-    children: tuple[Node, ...] = ()  # pyright: ignore[reportIncompatibleMethodOverride]  # a field, where the base has a property
     max_iterations: int = 10
     until: Predicate | None = None
-
-    def with_children(self, children: tuple[Node, ...]) -> Self:
-        return self.replace(children=children)
 
     def calls(self) -> Iterable[Call]:
         yield Call(self.until, "its until()")
@@ -122,32 +110,24 @@ class RouteNode(Node):
 
 
 @node
-class FallbackNode(Node):
+class FallbackNode(ParentNode):
     """Runs its children in order until one succeeds."""
 
     kind: ClassVar[str] = "fallback"
     runs: ClassVar[Runs] = "until_one_succeeds"
-    children: tuple[Node, ...] = ()  # pyright: ignore[reportIncompatibleMethodOverride]  # a field, where the base has a property
-
-    def with_children(self, children: tuple[Node, ...]) -> Self:
-        return self.replace(children=children)
 
 
 @node
-class RaceNode(Node):
+class RaceNode(ParentNode):
     """Runs its children at the same time and keeps only what the first to succeed did."""
 
     kind: ClassVar[str] = "race"
     runs: ClassVar[Runs] = "until_one_succeeds"
     apart: ClassVar[bool] = True
-    children: tuple[Node, ...] = ()  # pyright: ignore[reportIncompatibleMethodOverride]  # a field, where the base has a property
-
-    def with_children(self, children: tuple[Node, ...]) -> Self:
-        return self.replace(children=children)
 
 
 @node
-class MapOverNode(Node):
+class MapOverNode(WrapperNode):
     """Runs `body` once per item of the list at `list_key` and writes the answers, in order.
 
     Attributes:
@@ -166,13 +146,6 @@ class MapOverNode(Node):
     concurrency: int = 5
 
     @property
-    def children(self) -> tuple[Node, ...]:
-        return (self.body,)
-
-    def with_children(self, children: tuple[Node, ...]) -> Self:
-        return self.replace(body=children[0])
-
-    @property
     def may_be_skipped(self) -> bool:
         return True
 
@@ -185,17 +158,10 @@ class MapOverNode(Node):
 
 
 @node
-class TimeoutNode(Node):
+class TimeoutNode(WrapperNode):
     """Gives `body` a number of seconds, then cancels it and raises."""
 
     kind: ClassVar[str] = "timeout"
     runs: ClassVar[Runs] = "around_one"
     body: Node
     seconds: float
-
-    @property
-    def children(self) -> tuple[Node, ...]:
-        return (self.body,)
-
-    def with_children(self, children: tuple[Node, ...]) -> Self:
-        return self.replace(body=children[0])

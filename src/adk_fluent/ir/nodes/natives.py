@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Self
+from typing import ClassVar
 
-from adk_fluent.ir.base import Node, Runs, node
+from adk_fluent.ir.base import Node, Runs, WrapperNode, node
 from adk_fluent.ir.functions import Access
 from adk_fluent.ir.keys import KeyRead, KeyReads
 from adk_fluent.ir.native import Native
@@ -68,7 +68,7 @@ class NativeNode(Node):
 
 
 @node
-class KnownNativeNode(Node):
+class KnownNativeNode(WrapperNode):
     """A native agent or workflow that runs as it is, and of which `body` is what could be read.
 
     Attributes:
@@ -80,13 +80,6 @@ class KnownNativeNode(Node):
     runs: ClassVar[Runs] = "around_one"
     native: Native
     body: Node
-
-    @property
-    def children(self) -> tuple[Node, ...]:
-        return (self.body,)
-
-    def with_children(self, children: tuple[Node, ...]) -> Self:
-        return self.replace(body=children[0])
 
     @property
     def may_turn_to_ask(self) -> bool:

@@ -68,31 +68,10 @@ from adk_fluent.context.spec import Context
 from adk_fluent.contracts.providing import unprovided
 from adk_fluent.contracts.refusals import UNSUPPORTED, refuse
 from adk_fluent.errors import CompileError
+from adk_fluent.ir import nodes
 from adk_fluent.ir._generated import AGENT_FIELDS, LOOP_FIELDS, PARALLEL_FIELDS, SEQUENCE_FIELDS
 from adk_fluent.ir.base import STEP_BY_STEP, UNSET, Node, Runs, walk
 from adk_fluent.ir.naming import Named, resolve_names
-from adk_fluent.ir.nodes import (
-    CALLBACK_FIELDS,
-    AgentNode,
-    ArtifactNode,
-    CaptureNode,
-    FallbackNode,
-    GateNode,
-    KnownNativeNode,
-    LoopNode,
-    MapOverNode,
-    ModelSelectorNode,
-    NativeNode,
-    ParallelNode,
-    RaceNode,
-    RemoteAgentNode,
-    RouteNode,
-    SequenceNode,
-    TapNode,
-    TimeoutNode,
-    TransferNode,
-    TransformNode,
-)
 from adk_fluent.ir.passing import passages
 from adk_fluent.ir.tools import GenerateOptions
 from adk_fluent.prompt.spec import PromptSpec
@@ -139,7 +118,7 @@ def _with_middleware(made: BaseAgent, node: Node, scope: Compilation) -> BaseAge
     if isinstance(made, FluentAgent):
         made.attach(scope.middleware)
     elif isinstance(made, FluentLlmAgent):
-        assert isinstance(node, AgentNode)
+        assert isinstance(node, nodes.AgentNode)
         another, origin = scope.another_model, scope.named.origins.get(node.name, node.name)
         made.attach(scope.middleware, None if another is None else partial(another, node, origin))
     else:
@@ -151,7 +130,7 @@ _AGENT_FIELDS: Final = frozenset(AGENT_FIELDS)
 
 
 def _agent(node: Node, scope: Compilation) -> BaseAgent:
-    assert isinstance(node, AgentNode)
+    assert isinstance(node, nodes.AgentNode)
     values = adk_fields(node, _AGENT_FIELDS, LlmAgent)
     delivering = None
     if len(values) < len(node.given):  # not all that was said is a field of ADK's
@@ -177,7 +156,7 @@ def _agent(node: Node, scope: Compilation) -> BaseAgent:
     if "global_instruction" in values:
         values["global_instruction"] = compile_instruction(values["global_instruction"])
     if scope.resources:
-        for name in CALLBACK_FIELDS.intersection(values):
+        for name in nodes.CALLBACK_FIELDS.intersection(values):
             values[name] = [
                 callback(function, scope.resources, node.name, private.invocation)
                 for function in values[name]
@@ -194,19 +173,19 @@ def _agent(node: Node, scope: Compilation) -> BaseAgent:
     return made
 
 
-def _model(node: AgentNode, scope: Compilation) -> str | BaseLlm | None:
+def _model(node: nodes.AgentNode, scope: Compilation) -> str | BaseLlm | None:
     """The model that an agent has: its own, or that of the agent above."""
     return scope.model if node.model is UNSET or not node.model else node.model
 
 
-def _selector(node: AgentNode, scope: Compilation) -> ModelSelectorNode | None:
+def _selector(node: nodes.AgentNode, scope: Compilation) -> nodes.ModelSelectorNode | None:
     """What chooses the model of an agent: its own, or that of the agent above where it has no model."""
     if node.selector is not None:
         return node.selector
     return scope.selector if node.model is UNSET or not node.model else None
 
 
-def _selecting(node: AgentNode, selector: ModelSelectorNode, scope: Compilation) -> SelectingLlm:
+def _selecting(node: nodes.AgentNode, selector: nodes.ModelSelectorNode, scope: Compilation) -> SelectingLlm:
     """The candidates of an agent as one model."""
     names = [candidate.model for candidate in selector.candidates]
     if selector.fallback_model is not None:
@@ -218,7 +197,7 @@ def _selecting(node: AgentNode, selector: ModelSelectorNode, scope: Compilation)
     return SelectingLlm.of(selector, node.name, models)
 
 
-def _beside(node: AgentNode, scope: Compilation, values: dict[str, Any]) -> Delivering | None:
+def _beside(node: nodes.AgentNode, scope: Compilation, values: dict[str, Any]) -> Delivering | None:
     """Put what an agent has beside ADK's fields into `values`; what delivers its context, if it has one."""
     if node.written_fields and answered_fields(node):
         values["output_schema"] = answer_schema(node)
@@ -229,7 +208,7 @@ def _beside(node: AgentNode, scope: Compilation, values: dict[str, Any]) -> Deli
     return _context(node, scope, values)
 
 
-def _structure(node: AgentNode, values: dict[str, Any]) -> None:
+def _structure(node: nodes.AgentNode, values: dict[str, Any]) -> None:
     """Make the answer one that this ADK takes, and leave storing it to us: ADK would store objects."""
     values["output_schema"] = answerable(values["output_schema"], tools=bool(node.tools))
     if is_structured(node) and (node.written_fields or values.get("mode") != "task"):
@@ -240,7 +219,7 @@ def _asks_a_model(instruction: object) -> bool:
     return isinstance(instruction, PromptSpec) and instruction.needs_model
 
 
-def _context(node: AgentNode, scope: Compilation, values: dict[str, Any]) -> Delivering | None:
+def _context(node: nodes.AgentNode, scope: Compilation, values: dict[str, Any]) -> Delivering | None:
     """What delivers the context of an agent; `None` where ADK assembles the conversation."""
     spec = node.annotations.context
     if not isinstance(spec, Context) or spec.is_default:
@@ -251,7 +230,7 @@ def _context(node: AgentNode, scope: Compilation, values: dict[str, Any]) -> Del
     return delivering
 
 
-def _helper(agent: FluentLlmAgent, node: AgentNode, scope: Compilation) -> Choose:
+def _helper(agent: FluentLlmAgent, node: nodes.AgentNode, scope: Compilation) -> Choose:
     origin = scope.named.origins.get(node.name, node.name)
 
     def choose(operation: str, model: str | BaseLlm | None) -> str | BaseLlm:
@@ -264,7 +243,7 @@ def ask_others(agent: FluentLlmAgent, helper_for: HelperFor) -> None:
     """Let `helper_for` say which models answer what the context and the prompts of a compiled agent ask."""
     if (before := agent.delivering) is None:
         return
-    assert isinstance(agent.ir, AgentNode)
+    assert isinstance(agent.ir, nodes.AgentNode)
     scope = Compilation(Named(agent.ir, before.origins), helper_for=helper_for)
     delivering = Delivering(before.spec, before.origins)
     delivering.helpers = Helpers(agent.name, _helper(agent, agent.ir, scope))
@@ -272,7 +251,7 @@ def ask_others(agent: FluentLlmAgent, helper_for: HelperFor) -> None:
     agent.see(delivering)
 
 
-def _inner(node: Node, scope: Compilation, caller: AgentNode) -> tuple[BaseAgent, Named]:
+def _inner(node: Node, scope: Compilation, caller: nodes.AgentNode) -> tuple[BaseAgent, Named]:
     """The native agent of an expression that is a tool, and its tree: one by itself.
 
     Its agents have the model of the caller where they name none, as sub-agents would.
@@ -293,7 +272,7 @@ def _inner(node: Node, scope: Compilation, caller: AgentNode) -> tuple[BaseAgent
     return compile_node(named.root, inner), named
 
 
-def _generate_config(node: AgentNode, options: GenerateOptions) -> types.GenerateContentConfig:
+def _generate_config(node: nodes.AgentNode, options: GenerateOptions) -> types.GenerateContentConfig:
     known = types.GenerateContentConfig.model_fields
     for name, _ in options.options:
         if name not in known:
@@ -336,12 +315,12 @@ _FIRST: Final = _plain(known_as("ParallelAgent", FirstComposite), PARALLEL_FIELD
 
 
 def _parallel(node: Node, scope: Compilation) -> BaseAgent:
-    assert isinstance(node, ParallelNode)
+    assert isinstance(node, nodes.ParallelNode)
     return (_FIRST if node.merge == "first_complete" else _ALL)(node, scope)
 
 
 def _remote(node: Node, scope: Compilation) -> BaseAgent:
-    assert isinstance(node, RemoteAgentNode)
+    assert isinstance(node, nodes.RemoteAgentNode)
     made = cast(RemoteComposite, _REMOTE(node, scope))
     if scope.remote_for is not None:
         origin = scope.named.origins.get(node.name, node.name)
@@ -362,7 +341,7 @@ def _wire(made: Composite, node: Node, scope: Compilation) -> None:
     if (until := _ends(node, scope)) and (strange := native_children(node, until)):
         made.listen_to_strangers(strange, voices_of(scope.named.root))
     if isinstance(made, MapComposite):
-        agents = (step for step in walk(node) if isinstance(step, AgentNode))
+        agents = (step for step in walk(node) if isinstance(step, nodes.AgentNode))
         made.parse_answers_of({agent.name: kind for agent in agents if (kind := returned_type(agent))})
 
 
@@ -383,29 +362,29 @@ def _ends(node: Node, scope: Compilation) -> tuple[Runs, ...]:
 
 
 def _native(node: Node, scope: Compilation) -> BaseAgent:
-    assert isinstance(node, NativeNode | KnownNativeNode)
+    assert isinstance(node, nodes.NativeNode | nodes.KnownNativeNode)
     return cloned(node, root=node is scope.named.root)
 
 
 VISITORS: Final[Mapping[type[Node], Callable[[Node, Compilation], BaseAgent]]] = {
-    AgentNode: _agent,
-    SequenceNode: _plain(known_as("SequentialAgent", SequentialComposite), SEQUENCE_FIELDS),
-    ParallelNode: _parallel,
-    LoopNode: _plain(known_as("LoopAgent", LoopComposite), (*LOOP_FIELDS, "max_iterations")),
-    RouteNode: _plain(RouteComposite),
-    FallbackNode: _plain(FallbackComposite),
-    RaceNode: _plain(RaceComposite),
-    MapOverNode: _plain(MapComposite),
-    TimeoutNode: _plain(TimeoutComposite),
-    TransformNode: _plain(TransformAgent),
-    TapNode: _plain(TapAgent),
-    CaptureNode: _plain(CaptureAgent),
-    GateNode: _plain(GateAgent),
-    TransferNode: _plain(TransferAgent),
-    ArtifactNode: _plain(ArtifactAgent),
-    RemoteAgentNode: _remote,
-    NativeNode: _native,
-    KnownNativeNode: _native,
+    nodes.AgentNode: _agent,
+    nodes.SequenceNode: _plain(known_as("SequentialAgent", SequentialComposite), SEQUENCE_FIELDS),
+    nodes.ParallelNode: _parallel,
+    nodes.LoopNode: _plain(known_as("LoopAgent", LoopComposite), (*LOOP_FIELDS, "max_iterations")),
+    nodes.RouteNode: _plain(RouteComposite),
+    nodes.FallbackNode: _plain(FallbackComposite),
+    nodes.RaceNode: _plain(RaceComposite),
+    nodes.MapOverNode: _plain(MapComposite),
+    nodes.TimeoutNode: _plain(TimeoutComposite),
+    nodes.TransformNode: _plain(TransformAgent),
+    nodes.TapNode: _plain(TapAgent),
+    nodes.CaptureNode: _plain(CaptureAgent),
+    nodes.GateNode: _plain(GateAgent),
+    nodes.TransferNode: _plain(TransferAgent),
+    nodes.ArtifactNode: _plain(ArtifactAgent),
+    nodes.RemoteAgentNode: _remote,
+    nodes.NativeNode: _native,
+    nodes.KnownNativeNode: _native,
 }
 """How each node type becomes a native agent."""
 

@@ -26,6 +26,7 @@ from adk_fluent.backends.adk.middleware.calls import step_of, surround, take_ste
 from adk_fluent.backends.adk.middleware.context import PLUGIN, HookContext
 from adk_fluent.backends.adk.middleware.stack import (
     NOTHING,
+    Hook,
     Stack,
     callback_of,
     stack_at,
@@ -283,46 +284,28 @@ async def _before_model(
     hooks = stack.of("before_model")
     if not hooks:
         return None
-    ctx = HookContext(callback_context)
-    try:
-        for hook in hooks:
-            answer = await hook.ask(ctx, partial(response_of, hook.name, None), llm_request)
-            if answer is not None:
-                return answer
-    except Exception:
-        await ctx.keep()
-        raise
-    return None
+    made = partial(response_of, "before_model", None)
+    return await _first_answer(HookContext(callback_context), hooks, made, llm_request)
 
 
 async def _after_model(
     self: MiddlewarePlugin, *, callback_context: CallbackContext, llm_response: LlmResponse
 ) -> LlmResponse | None:
-    ctx, current = HookContext(_in_step(callback_context)), llm_response
-    try:
-        for hook in stack_of(ctx.invocation).of("after_model"):
-            changed = await hook.ask(ctx, partial(response_of, hook.name, current), current)
-            current = current if changed is None else changed
-    except Exception:
-        await ctx.keep()
-        raise
-    return None if current is llm_response else current
+    ctx = HookContext(_in_step(callback_context))
+    hooks = stack_of(ctx.invocation).of("after_model")
+    return await _last_change(ctx, hooks, partial(response_of, "after_model"), llm_response)
 
 
 async def _on_model_error(
     self: MiddlewarePlugin, *, callback_context: CallbackContext, llm_request: LlmRequest, error: Exception
 ) -> LlmResponse | None:
     ctx = HookContext(_in_step(callback_context))
-    try:
-        for hook in stack_of(ctx.invocation).of("on_model_error"):
-            answer = await hook.ask(ctx, partial(response_of, hook.name, None), llm_request, error)
-            if answer is not None:
-                return answer
-    except Exception:
+    made = partial(response_of, "on_model_error", None)
+    hooks = stack_of(ctx.invocation).of("on_model_error")
+    answer = await _first_answer(ctx, hooks, made, llm_request, error)
+    if answer is None:
         await ctx.keep()
-        raise
-    await ctx.keep()
-    return None
+    return answer
 
 
 def _in_step(ctx: CallbackContext) -> CallbackContext:
@@ -339,15 +322,8 @@ async def _before_tool(
     self: MiddlewarePlugin, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext
 ) -> Any:
     ctx = HookContext(tool_context, tool=tool)
-    try:
-        for hook in stack_of(ctx.invocation).of("before_tool"):
-            answer = await hook.ask(ctx, _as_it_is, tool.name, tool_args)
-            if answer is not None:
-                return answer
-    except Exception:
-        await ctx.keep()
-        raise
-    return None
+    hooks = stack_of(ctx.invocation).of("before_tool")
+    return await _first_answer(ctx, hooks, partial(_as_it_is, None), tool.name, tool_args)
 
 
 async def _after_tool(
@@ -358,15 +334,9 @@ async def _after_tool(
     tool_context: ToolContext,
     result: Any,
 ) -> Any:
-    ctx, current = HookContext(tool_context, tool=tool), result
-    try:
-        for hook in stack_of(ctx.invocation).of("after_tool"):
-            changed = await hook.ask(ctx, _as_it_is, tool.name, tool_args, current)
-            current = current if changed is None else changed
-    except Exception:
-        await ctx.keep()
-        raise
-    return None if current is result else current
+    ctx = HookContext(tool_context, tool=tool)
+    hooks = stack_of(ctx.invocation).of("after_tool")
+    return await _last_change(ctx, hooks, _as_it_is, tool.name, tool_args, result)
 
 
 async def _on_tool_error(
@@ -377,24 +347,57 @@ async def _on_tool_error(
     tool_context: ToolContext,
     error: BaseException,
 ) -> Any:
-    ctx = HookContext(tool_context, tool=tool)
+    ctx, failed = HookContext(tool_context, tool=tool), isinstance(error, Exception)
+    # ADK 2.x tells plugins of a cancellation, too.
+    hooks = [hook for hook in stack_of(ctx.invocation).of("on_tool_error") if hook.native or failed]
+    answer = await _first_answer(ctx, hooks, partial(_as_it_is, None), tool.name, tool_args, error)
+    if answer is None and failed:
+        await ctx.keep()
+    return answer
+
+
+def _as_it_is(before: object, answer: Any) -> Any:
+    """What a tool gives is passed on, whatever it is."""
+    return answer
+
+
+# --- models and tools -----------------------------------------------------------------------------
+
+
+async def _first_answer(
+    ctx: HookContext, hooks: Iterable[Hook], made: Callable[[Any], Any], *given: Any
+) -> Any:
+    """The first answer of the hooks of a call; what they wrote is kept when one of them raises."""
     try:
-        for hook in stack_of(ctx.invocation).of("on_tool_error"):
-            if hook.native or isinstance(error, Exception):  # ADK 2.x tells plugins of a cancellation, too
-                answer = await hook.ask(ctx, _as_it_is, tool.name, tool_args, error)
-                if answer is not None:
-                    return answer
+        for hook in hooks:
+            answer = await hook.ask(ctx, made, *given)
+            if answer is not None:
+                return answer
     except Exception:
         await ctx.keep()
         raise
-    if isinstance(error, Exception):
-        await ctx.keep()
     return None
 
 
-def _as_it_is(answer: Any) -> Any:
-    """What a tool gives is passed on, whatever it is."""
-    return answer
+async def _last_change(
+    ctx: HookContext, hooks: Iterable[Hook], made: Callable[[Any, Any], Any], *given: Any
+) -> Any:
+    """The last of the values `given`, as the hooks of a call changed it in turn; `None` if none of them did.
+
+    What they wrote is kept when one of them raises.
+
+    Args:
+        made: gives a hook's answer its form, from the value before it and the answer.
+    """
+    *beside, current = given
+    try:
+        for hook in hooks:
+            changed = await hook.ask(ctx, partial(made, current), *beside, current)
+            current = current if changed is None else changed
+    except Exception:
+        await ctx.keep()
+        raise
+    return None if current is given[-1] else current
 
 
 # --- which of them there are ----------------------------------------------------------------------

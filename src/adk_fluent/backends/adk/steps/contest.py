@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from abc import abstractmethod
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -79,7 +80,15 @@ class Contest(Composite):
         """The conversation branch of a child, below that of the composite."""
         return f"{self.name}.{child.name}"
 
-    async def go_on(self, ctx: InvocationContext, start: Start) -> Events:
+    def _run_once(self, ctx: InvocationContext) -> Events:
+        start = self.start(ctx)
+        return self._go_on(ctx, start) if start.resuming else self._begin(ctx)
+
+    @abstractmethod
+    def _begin(self, ctx: InvocationContext) -> Events:
+        """Run all children from their beginning."""
+
+    async def _go_on(self, ctx: InvocationContext, start: Start) -> Events:
         """A run that goes on behind a question: it is decided, and only the winner goes on."""
         winner = self.sub_agents[start.index]
         async with aclosing(self.only(winner, ctx, start, on_branch(ctx, self.branch(winner)))) as events:
@@ -157,13 +166,7 @@ class RaceComposite(Contest):
     whole answer that follows them tells whose counted.
     """
 
-    async def _run_once(self, ctx: InvocationContext) -> Events:
-        start = self.start(ctx)
-        if start.resuming:
-            async with aclosing(self.go_on(ctx, start)) as events:
-                async for event in events:
-                    yield event
-            return
+    async def _begin(self, ctx: InvocationContext) -> Events:
         attempts = [Attempt(ctx, self.branch(child)) for child in self.sub_agents]
         entries = [Entry(*pair) for pair in zip(self.sub_agents, (a.ctx for a in attempts), strict=True)]
         watch = runs.onlookers(ctx, self)
@@ -218,13 +221,7 @@ class FirstComposite(Contest):
     it is cancelled.
     """
 
-    async def _run_once(self, ctx: InvocationContext) -> Events:
-        start = self.start(ctx)
-        if start.resuming:
-            async with aclosing(self.go_on(ctx, start)) as events:
-                async for event in events:
-                    yield event
-            return
+    async def _begin(self, ctx: InvocationContext) -> Events:
         turns = Turns(ctx)
         items = [
             Item(turns.ctx, self.branch(child), dict(ctx.session.state), {}) for child in self.sub_agents
