@@ -14,6 +14,7 @@ from .markdown import markdown
 from .render_exports import render_exports
 from .render_expr import render_expr
 from .render_ir import NODES, OPTIONS, render_ir
+from .render_packages import PAGE, render_page
 from .store import (
     EXPORTS_MODULE,
     EXPR_MODULE,
@@ -43,6 +44,7 @@ def modules(installed: Scan) -> Mapping[Path, str]:
         EXPR_MODULE: render_expr(installed, older),
         EXPORTS_MODULE: render_exports(ROOT / "src" / "adk_fluent"),
         REFERENCE_FILE: installed.to_json(),
+        PAGE: render_page(ROOT),
     }
 
 

@@ -7,11 +7,15 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+import tomllib
+from collections.abc import Iterable, Iterator
+from fnmatch import fnmatch
+from functools import cache
 from pathlib import Path
 
 import pytest
 
+from adk_fluent._exports import EXPORTS
 from tests.limits import LIMIT
 
 pytestmark = pytest.mark.newest
@@ -186,6 +190,70 @@ def _imported_by_name(tree: ast.Module) -> list[str]:
         and isinstance(node.args[0], ast.Constant)
         and isinstance(node.args[0].value, str)
     ]
+
+
+ADK_BACKEND = "adk_fluent.backends.adk"
+
+
+def backend_exceptions() -> list[tuple[str, str]]:
+    """Importer and imported module of each exception to the interface of the ADK backend, as patterns."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    (interface,) = (each for each in contracts if each["id"] == "backend")
+    pairs = (each.partition(" -> ") for each in interface["ignore_imports"])
+    return [(importer, imported) for importer, _, imported in pairs]
+
+
+def modules_of(path: Path) -> Iterator[tuple[str, str]]:
+    """Each module of src that a file imports, those for annotations included, as importer and imported."""
+    tree = ast.parse(path.read_text())
+    importer = module_name(path)
+    for name in (*imported_names(tree), *_imported_by_name(tree)):
+        while name and not is_module(name):
+            name = name.rpartition(".")[0]
+        if name:
+            yield importer, name
+
+
+@cache
+def is_module(name: str) -> bool:
+    """Whether a dotted name is a module of src."""
+    at = ROOT / "src" / name.replace(".", "/")
+    return at.with_suffix(".py").is_file() or (at / "__init__.py").is_file()
+
+
+def past_the_interface(imports: Iterable[tuple[str, str]]) -> list[str]:
+    """The imports, importer and imported module, that reach inside the ADK backend from outside."""
+    allowed = backend_exceptions()
+    return [
+        f"{importer} -> {imported}"
+        for importer, imported in imports
+        if imported.startswith(f"{ADK_BACKEND}.")
+        and not f"{importer}.".startswith(f"{ADK_BACKEND}.")
+        and not any(fnmatch(importer, one) and fnmatch(imported, other) for one, other in allowed)
+    ]
+
+
+def test_the_adk_backend_is_used_through_its_interface() -> None:
+    """Also by imports for annotations and by names in the table of exports, which the import rules miss."""
+    imports = [pair for path in python_files("src") for pair in modules_of(path)]
+    assert sum(imported == f"{ADK_BACKEND}.api" for _, imported in imports) > 30
+    assert past_the_interface(imports) == []
+    assert past_the_interface((module, home) for module in EXPORTS for home in EXPORTS[module].values()) == []
+    assert len(backend_exceptions()) <= 10
+
+
+def test_an_import_past_the_interface_is_found() -> None:
+    """An import in a function, one for annotations and one by name are found; the interface is not."""
+    inside = f"{ADK_BACKEND}.running.sqlite"
+    for source in (
+        f"def f():\n    from {inside} import turns_of",
+        f"if TYPE_CHECKING:\n    from {ADK_BACKEND}.running import sqlite",
+        f"import_module('{inside}')",
+    ):
+        tree = ast.parse(source)
+        (name,) = (*imported_names(tree), *_imported_by_name(tree))
+        assert past_the_interface([("adk_fluent.cli.new", name)]), source
+    assert past_the_interface([("adk_fluent.cli.new", f"{ADK_BACKEND}.api")]) == []
 
 
 def test_every_module_says_what_it_is_for() -> None:

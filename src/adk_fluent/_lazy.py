@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from importlib import import_module
 from sys import modules
 
 from adk_fluent._exports import EXPORTS
@@ -21,7 +20,9 @@ def lazy(module: str) -> Callable[[str], object]:
         home = EXPORTS[module].get(name)
         if home is None:
             raise AttributeError(f"{module} has no {name!r}; it has {', '.join(modules[module].__all__)}.")
-        value = getattr(import_module(home), name)
+        value = getattr(
+            __import__(home, fromlist=(name,)), name
+        )  # as `from home import name`: it may be a module
         setattr(modules[module], name, value)
         return value
 

@@ -1,9 +1,9 @@
-"""One value for each event loop, forgotten with the loop."""
+"""Event loops and their tasks: one value for each loop, work that is done to the end, and who cancelled."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic, TypeVar
 from weakref import WeakKeyDictionary
@@ -90,3 +90,23 @@ async def _closed_at_the_end(value: T, close: Callable[[T], Awaitable[None]]) ->
     except asyncio.CancelledError as error:
         if error.args != (_TAKEN,):
             await close(value)
+
+
+async def to_the_end(work: Coroutine[Any, Any, T]) -> T:
+    """Wait for what must not be left half done; a cancellation is passed on when it is done."""
+    task = asyncio.ensure_future(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None and not task.cancelled():
+        raise cancelled
+    return task.result()
+
+
+def is_cancelled() -> bool:
+    """Whether somebody cancelled this task; if not, a `CancelledError` in it came from inside."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

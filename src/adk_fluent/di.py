@@ -9,7 +9,7 @@ from adk_fluent._lazy import lazy
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from adk_fluent.backends.adk.resources import close
+    from adk_fluent.backends.adk.api import close
     from adk_fluent.ir.resources import Resource
 
 __all__ = ["Resource", "close"]

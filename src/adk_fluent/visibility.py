@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from adk_fluent.analysis.visibility import infer_visibility
-    from adk_fluent.backends.adk.running.visibility import VisibilityPlugin
+    from adk_fluent.backends.adk.api import VisibilityPlugin
     from adk_fluent.ir.annotations import Visibility
 
 __all__ = ["Visibility", "VisibilityPlugin", "infer_visibility"]

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import types
 from dataclasses import replace
+from graphlib import CycleError
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from codegen.__main__ import main, modules
 from codegen.fielddocs import STRUCTURE
 from codegen.render_expr import render_expr
 from codegen.render_ir import render_ir
+from codegen.render_packages import PAGE, imports, picture, render_page
 from codegen.source import WIDTH
 from codegen.store import EXPR_MODULE, IR_MODULE, REFERENCE_FILE, ROOT, SCANS, stored_scans
 from tests.limits import LIMIT
@@ -277,3 +279,18 @@ def test_methods_return_a_new_expression(generated: types.ModuleType) -> None:
     second = first.before_model(repr, str)
     assert first.node.before_model_callback == (len,)
     assert second.node.before_model_callback == (len, repr, str)
+
+
+def test_the_picture_of_packages_shows_each_import_once() -> None:
+    """An arrow that follows from two others is left out, and a circle is refused."""
+    graph = {"a": frozenset({"b", "c"}), "b": frozenset({"c"}), "c": frozenset[str]()}
+    arrows = [line.strip() for line in picture(graph).splitlines() if "-->" in line]
+    assert arrows == ["a --> b", "b --> c"]
+    with pytest.raises(CycleError):
+        picture({"a": frozenset({"b"}), "b": frozenset({"a"})})
+
+
+def test_the_page_of_internals_shows_the_packages_as_they_are() -> None:
+    """The picture and the table between the marks are made of the source of today."""
+    assert render_page(ROOT) == (ROOT / PAGE).read_text(encoding="utf-8")
+    assert "expr --> backends" in picture(imports(ROOT))

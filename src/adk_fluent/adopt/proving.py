@@ -37,14 +37,13 @@ async def run_alike(
     Raises:
         Exception: whatever both raise; the native one's.
     """
-    from adk_fluent.backends.adk.running import proving
-    from adk_fluent.backends.adk.running.standing import StandingBackend
+    from adk_fluent.backends.adk.api import proving, standing
     from adk_fluent.backends.mock import MockBackend
     from adk_fluent.backends.stand_ins import in_form
 
     script, before = dict(answers or {}), dict(state or {})
     otherwise = in_form("an agent", "An answer.")
-    kind = StandingBackend if tools == "recorded" else MockBackend
+    kind = standing.StandingBackend if tools == "recorded" else MockBackend
 
     async def mine() -> proving.Played:
         backend = kind(script, default=otherwise)

@@ -60,12 +60,14 @@ def to_source(x: object) -> str:
 
 def written(x: object) -> GeneratedSource:
     """`to_source`, with what was left native and what was left out."""
+    from adk_fluent.adopt.steps import write
+
     if not is_native(x):
-        return _module(Writer(copies=True), root_of(x), None)
+        return _module(Writer(write, copies=True), root_of(x), None)
     from adk_fluent.adopt.adopting import adopt, config_of
 
     native: Any = x
-    writer, is_app = Writer(copies=False), hasattr(native, "plugins")  # agents have a root_agent, too
+    writer, is_app = Writer(write, copies=False), hasattr(native, "plugins")  # agents have a root_agent, too
     if is_app:
         config_of(native)  # what is written calls it, so it must not fail there
     writer.learn(native.root_agent if is_app else native)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from adk_fluent.adopt.agents import agent, fields, native_agent, remote
+from adk_fluent.adopt.notes import notes
 from adk_fluent.adopt.writer import Writer
 from adk_fluent.adopt.writing import Chain, OperatorChain, SourceCall, flat, named, text
 from adk_fluent.errors import ArgumentError
@@ -185,3 +186,8 @@ WRITERS: Final[Mapping[type[Node], Callable[[Writer, Any], Chain]]] = {
     nodes.KnownNativeNode: native_agent,
 }
 """Every type of node, with the method that writes it."""
+
+
+def write(writer: Writer, node: Node) -> Chain:
+    """A node as an expression, with all that is said about it."""
+    return [*WRITERS[type(node)](writer, cast(Any, node)), *notes(writer, node)]

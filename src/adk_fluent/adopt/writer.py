@@ -23,6 +23,7 @@ class Writer:
     """Writes the nodes of one module.
 
     Attributes:
+        write: what writes a node, with all that is said about it; see `steps.write`.
         copies: whether a lambda is written as it stands in its file; else it is the native agent's.
         names: what it imports, and its variables.
         lines: assignments, children before parents.
@@ -31,6 +32,7 @@ class Writer:
         plugins: the path of an app, and its plugins.
     """
 
+    write: Callable[[Writer, Node], Chain]
     copies: bool
     names: NameTable = field(default_factory=NameTable)
     lines: list[str] = field(default_factory=list[str])
@@ -70,10 +72,7 @@ class Writer:
 
     def chain(self, node: Node) -> Chain:
         """A node as an expression, with all that is said about it."""
-        from adk_fluent.adopt.notes import notes
-        from adk_fluent.adopt.steps import WRITERS
-
-        return [*WRITERS[type(node)](self, node), *notes(self, node)]
+        return self.write(self, node)
 
     def refuse(self, node: Node, what: str) -> NoReturn:
         """Say that something of a node cannot be written."""

@@ -29,7 +29,7 @@ from adk_fluent.backends.protocol import (
 )
 
 if TYPE_CHECKING:
-    from adk_fluent.backends.adk.running.backend import ADKBackend
+    from adk_fluent.backends.adk.api import ADKBackend
     from adk_fluent.backends.dry_run import DryRunBackend
     from adk_fluent.backends.mock import MockBackend
     from adk_fluent.backends.temporal.backend import TemporalBackend

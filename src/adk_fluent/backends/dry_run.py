@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from adk_fluent.backends.adk.running.scripting import agent_like
-from adk_fluent.backends.adk.steps.scripted import Response
+from adk_fluent.backends.adk.api import Response, scripting
 from adk_fluent.backends.mock import MockBackend
 from adk_fluent.backends.stand_ins import stand_in
 from adk_fluent.cost.prices import Tokens, cost_of
@@ -72,7 +71,7 @@ class DryRunBackend(MockBackend):
             if isinstance(each, AgentNode):
                 self._known[each.name] = (each, node)
             elif isinstance(each, RemoteAgentNode):
-                self._known[each.name] = (agent_like(each), node)
+                self._known[each.name] = (scripting.agent_like(each), node)
                 self._remote.add(each.name)
         return super().prepare(node)
 

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, Never, cast
 
-from adk_fluent.backends.adk.compile.scope import injected_names
-from adk_fluent.backends.adk.running.scripting import ScriptedBackend
-from adk_fluent.backends.adk.steps.model_request import ModelRequest
-from adk_fluent.backends.adk.steps.scripted import (
+from adk_fluent.backends.adk.api import (
+    ModelRequest,
     Response,
     Script,
     ScriptedLlm,
-    Single,
     ToolCall,
     check_script,
+    injected_names,
+    scripting,
 )
-from adk_fluent.backends.adk.steps.tree import default_model
 from adk_fluent.errors import ArgumentError, MockError
 from adk_fluent.ir.base import UNSET, Node, walk
 from adk_fluent.ir.nodes import AgentNode, RemoteAgentNode
@@ -29,11 +27,11 @@ if TYPE_CHECKING:
     from google.adk.models.base_llm import BaseLlm
     from google.adk.models.llm_request import LlmRequest
 
-    from adk_fluent.backends.adk.remote.noting import Answering
+    from adk_fluent.backends.adk.api import Answering
     from adk_fluent.middleware.keeping import Simulation
 
 
-class MockBackend(ScriptedBackend):
+class MockBackend(scripting.ScriptedBackend):
     """ADK's real runner, with a scripted model in place of each agent's own.
 
     That holds for the agents inside tools, such as ADK's `AgentTool`, too. What the runs store is kept with
@@ -101,8 +99,7 @@ class MockBackend(ScriptedBackend):
         """A scripted model for the agent; uses of one agent in several places share its script."""
         key = node.name if node.name in self._responses else origin
         merge = node.output_schema in (UNSET, None) and not answered_fields(node)
-        named = model or default_model()
-        name = named if isinstance(named, str) else named.model
+        name = scripting.name_of_model(model)
         keys = {field.name: field.key for field in node.written_fields}
         return ScriptedLlm.of(self._playing(key, origin), merge_state=merge, name=name, keys=keys)
 
@@ -152,8 +149,8 @@ class MockBackend(ScriptedBackend):
         log = self._logs.setdefault(key, _Log(partial(self.note, key)))
         return Script(asked, self.response_to(key, asked), self._exhaust, log)
 
-    def _unknown(self, agent: str) -> Callable[[LlmRequest], Single]:
-        def refuse(request: LlmRequest) -> Single:
+    def _unknown(self, agent: str) -> Callable[[LlmRequest], Never]:
+        def refuse(request: LlmRequest) -> Never:
             raise MockError(
                 f"No scripted response for agent {agent!r}.{did_you_mean(agent, self._responses)} "
                 f"Add {agent!r} to mock_backend({{...}}), or give default=."

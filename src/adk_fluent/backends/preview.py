@@ -6,8 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from adk_fluent.backends.adk.steps.model_request import ModelRequest
-from adk_fluent.backends.adk.steps.scripted import Response
+from adk_fluent.backends.adk.api import ModelRequest, Response
 from adk_fluent.backends.mock import MockBackend
 from adk_fluent.backends.requests import answer_form, request_text
 from adk_fluent.backends.stand_ins import in_form, stand_in

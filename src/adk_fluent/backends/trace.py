@@ -9,8 +9,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from adk_fluent.backends.adk.running.backend import ADKBackend
-from adk_fluent.backends.adk.running.over import BackendOver
+from adk_fluent.backends.adk.api import ADKBackend, BackendOver
 from adk_fluent.errors import what_happened
 from adk_fluent.middleware.messages import text_in, tokens_used
 from adk_fluent.middleware.protocol import CallModel, CallTool, Context, Middleware

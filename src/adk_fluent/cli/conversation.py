@@ -16,7 +16,7 @@ from adk_fluent.config import ExecutionConfig
 from adk_fluent.errors import ADKFluentError, ArgumentError, SessionError, what_happened
 
 if TYPE_CHECKING:
-    from adk_fluent.backends.adk.running.backend import ADKBackend, Compiled
+    from adk_fluent.backends.adk.api import ADKBackend, Compiled
     from adk_fluent.ir.base import Node
 
 
@@ -44,10 +44,9 @@ class Conversation:
         state: Mapping[str, Any] | None = None,
         backend: ADKBackend | None = None,
     ) -> None:
-        from adk_fluent.backends.adk.running.backend import ADKBackend
-        from adk_fluent.backends.adk.running.sqlite import sqlite_sessions
+        from adk_fluent.backends.adk.api import ADKBackend, sqlite
 
-        store = sqlite_sessions(sessions) if sessions else None
+        store = sqlite.sqlite_sessions(sessions) if sessions else None
         self._backend = backend or ADKBackend(session_service=store)
         self._compiled = _compile(target, self._backend, None if session_id else state or {})
         self._reading = Reading(self._compiled.named)
@@ -144,6 +143,6 @@ def _compile(target: Target, backend: ADKBackend, state: Mapping[str, Any] | Non
     config = ExecutionConfig(app_name=name) if name else ExecutionConfig()
     if target.expression is not None:
         return backend.compile(target.expression.to_ir(), config, state=state)
-    from adk_fluent.backends.adk.running.native import adopt
+    from adk_fluent.backends.adk.api import native
 
-    return adopt(target.value, config)
+    return native.adopt(target.value, config)

@@ -23,7 +23,7 @@ from adk_fluent.viz.outline import to_outline
 if TYPE_CHECKING:
     from google.adk.models import BaseLlm
 
-    from adk_fluent.backends.adk.running.backend import ADKBackend
+    from adk_fluent.backends.adk.api import ADKBackend
 
 PROMPT: Final = "My flight to London was cancelled, I want to rebook"
 

@@ -174,13 +174,13 @@ async def _work(
 
     services: dict[str, Any] = {}
     if sessions is not None:
-        from adk_fluent.backends.adk.running.sqlite import sqlite_sessions
+        from adk_fluent.backends.adk.api import sqlite
 
-        services["session_service"] = sqlite_sessions(sessions)
+        services["session_service"] = sqlite.sqlite_sessions(sessions)
     if artifacts is not None:
-        from adk_fluent.backends.adk.artifacts.places import artifacts_at
+        from adk_fluent.backends.adk.api import places
 
-        services["artifact_service"] = artifacts_at(artifacts)
+        services["artifact_service"] = places.artifacts_at(artifacts)
     services = shared_services(node, segment, services)
     ending = _Ending(asyncio.get_running_loop())
     for sign in (signal.SIGINT, signal.SIGTERM):

@@ -41,6 +41,6 @@ def event_from(data: Mapping[str, Any]) -> AgentEvent:
 
 
 def _parts(parts: list[Mapping[str, Any]]) -> tuple[Any, ...]:
-    from adk_fluent.backends.adk.events.parts import parts_from
+    from adk_fluent.backends.adk.api import parts as adk_parts
 
-    return parts_from(parts)
+    return adk_parts.parts_from(parts)

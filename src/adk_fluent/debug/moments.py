@@ -100,7 +100,7 @@ async def resumed(
     recording: Recording, expression: Expr[Any], at: int | str, options: Mapping[str, Any]
 ) -> RunResult[Any]:
     """Run an expression from a step on; see `Recording.resume`."""
-    from adk_fluent.backends.adk.events.parts import content_from
+    from adk_fluent.backends.adk.api import parts
     from adk_fluent.debug.repeating import approvals_of
     from adk_fluent.debug.replaying import ReplayerBackend
 
@@ -125,7 +125,7 @@ async def resumed(
         else:
             if state:
                 told["state"] = dict(state)
-            result = await expression.run(content_from(run.prompt), **told)
+            result = await expression.run(parts.content_from(run.prompt), **told)
         state = None
         asked += [each.id for event in result for each in event.pending]
     return cast("RunResult[Any]", result)

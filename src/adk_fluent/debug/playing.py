@@ -127,9 +127,9 @@ class Played:
         key, before = f"{ctx.agent_name}:{ctx.operation}", self.before(branch)
         call = self.tape.recalled(key, asked_of(ctx, request), before, branch)
         if call is not None:
-            from adk_fluent.backends.adk.events.parts import response_from
+            from adk_fluent.backends.adk.api import parts
 
-            return response_from(call.chunks[-1].response)
+            return parts.response_from(call.chunks[-1].response)
         return False if self.tape.asks_next(key, before, branch) else None
 
     def before(self, branch: str | None) -> float:
@@ -159,13 +159,13 @@ def redo(call: ToolInteraction, native: Any, state: Any) -> None:
         native: ADK's context of the call that is made now.
         state: the state as a tool sees it.
     """
-    from adk_fluent.backends.adk.events.parts import act
+    from adk_fluent.backends.adk.api import parts
 
     wrote: Mapping[str, Any] = call.actions.get("state_delta") or {}
     for key, value in wrote.items():
         state[key] = value
     others = {name: value for name, value in call.actions.items() if name != "state_delta"}
-    act(native.actions, {name: _renamed(value, call, native) for name, value in others.items()})
+    parts.act(native.actions, {name: _renamed(value, call, native) for name, value in others.items()})
 
 
 async def restore(artifacts: Iterable[SavedArtifact], native: Any, saved: Saved) -> None:
@@ -175,7 +175,7 @@ async def restore(artifacts: Iterable[SavedArtifact], native: Any, saved: Saved)
         native: ADK's context of the run, or of a call in it.
         saved: all artifacts that are known of the session.
     """
-    from adk_fluent.backends.adk.artifacts.recorded import put_artifact
+    from adk_fluent.backends.adk.api import recorded
 
     for each in artifacts:
 
@@ -183,7 +183,7 @@ async def restore(artifacts: Iterable[SavedArtifact], native: Any, saved: Saved)
             known = each if version == each.version and each.part else saved.get((each.filename, version))
             return None if known is None else known.part
 
-        await put_artifact(native, each.filename, each.version, content)
+        await recorded.put_artifact(native, each.filename, each.version, content)
 
 
 def _renamed(value: Any, call: ToolInteraction, native: Any) -> Any:

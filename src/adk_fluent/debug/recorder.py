@@ -292,21 +292,21 @@ def _call(ctx: Context, request: LlmRequest, asked: Asked, run: NotedRun) -> LLM
 
 
 def _works_inside(ctx: Context) -> bool:
-    from adk_fluent.backends.adk.tools.inside import works_inside
+    from adk_fluent.backends.adk.api import works_inside
 
     return works_inside(ctx.tool)
 
 
 def _note_artifacts(ctx: Context, found: Any) -> None:
-    from adk_fluent.backends.adk.artifacts.recorded import note_artifacts
+    from adk_fluent.backends.adk.api import recorded
 
-    note_artifacts(cast(Any, ctx.native), found)
+    recorded.note_artifacts(cast(Any, ctx.native), found)
 
 
 def _saves(saved: Any) -> Any:
-    from adk_fluent.backends.adk.artifacts.recorded import saves
+    from adk_fluent.backends.adk.api import recorded
 
-    return saves(saved)
+    return recorded.saves(saved)
 
 
 def default_model() -> str:
@@ -319,6 +319,6 @@ def default_model() -> str:
 
 def _sees_races() -> bool:
     """Whether the installed ADK tells of what is inside a race before that is decided."""
-    from adk_fluent.backends.adk.compat.private import stores_what_plugins_give
+    from adk_fluent.backends.adk.api import stores_what_plugins_give
 
     return stores_what_plugins_give()

@@ -8,8 +8,8 @@ from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
-from adk_fluent.backends.adk.events.approvals import answer_in
-from adk_fluent.backends.adk.events.parts import content_from
+from adk_fluent.backends.adk.api import approvals
+from adk_fluent.backends.adk.api import parts as adk_parts
 from adk_fluent.debug.recorder import Recorder
 from adk_fluent.debug.replaying import OnMismatch, ReplayerBackend, Tools
 from adk_fluent.errors import ADKFluentError, ArgumentError, ReplayError
@@ -77,7 +77,7 @@ class _Replay:
         held = self._held.get(run.session_id, run.state if run.earlier else {})
         if state := {key: value for key, value in run.state.items() if held.get(key) != value}:
             options["state"] = state
-        prompt = content_from(run.prompt)
+        prompt = adk_parts.content_from(run.prompt)
         if run.streaming:
             made = self._streamed(index, run, self._expression.stream(prompt, **options))
         else:
@@ -115,10 +115,10 @@ def approvals_of(recording: Recording, run: RecordedRun, now: Sequence[str]) -> 
     Args:
         now: the ids of all that its session asked for so far.
     """
-    parts = content_from(run.prompt).parts or ()
+    parts = adk_parts.content_from(run.prompt).parts or ()
     given = [part.function_response for part in parts if part.function_response is not None]
     ids = dict(zip(_pending(recording, run.session_id), now, strict=False))
-    return {ids.get(str(each.id), str(each.id)): answer_in(each) for each in given}
+    return {ids.get(str(each.id), str(each.id)): approvals.answer_in(each) for each in given}
 
 
 def _pending(recording: Recording, session_id: str) -> list[str]:

@@ -8,23 +8,21 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import aclosing
 from functools import partial
 from math import inf
-from typing import TYPE_CHECKING, Any, Final, Literal, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, Never, cast
 
 from adk_fluent._limit import Limit, limits_around, next_limit
-from adk_fluent.backends.adk.artifacts.recorded import check_artifact
-from adk_fluent.backends.adk.events.parts import (
-    actions_from,
-    content_from,
-    response_from,
-    session_event,
-    silence,
+from adk_fluent.backends.adk.api import (
+    DEFAULT_USER,
+    ADKBackend,
+    Script,
+    ScriptedLlm,
+    as_outcome,
+    event_of,
+    parts,
+    recorded,
+    scripting,
+    works_inside,
 )
-from adk_fluent.backends.adk.middleware.stack import as_outcome
-from adk_fluent.backends.adk.remote.noting import event_of
-from adk_fluent.backends.adk.running.backend import DEFAULT_USER, ADKBackend
-from adk_fluent.backends.adk.running.scripting import ScriptedBackend, model_of_name, name_of_model
-from adk_fluent.backends.adk.steps.scripted import Script, ScriptedLlm
-from adk_fluent.backends.adk.tools.inside import works_inside
 from adk_fluent.debug.errors import raised, unknown_class
 from adk_fluent.debug.lanes import has_lost
 from adk_fluent.debug.playing import CallLive, Place, Played, Watching, making, redo, restore
@@ -36,14 +34,12 @@ from adk_fluent.middleware.arguments import of_type, whole
 from adk_fluent.middleware.protocol import CallTool, Context
 
 if TYPE_CHECKING:
+    from google.adk.events.event import Event
     from google.adk.models.base_llm import BaseLlm
     from google.adk.models.llm_request import LlmRequest
     from google.adk.models.llm_response import LlmResponse
 
-    from adk_fluent.backends.adk.remote.noting import Answering, Events
-    from adk_fluent.backends.adk.running.backend import Compiled
-    from adk_fluent.backends.adk.running.convert import Prompt
-    from adk_fluent.backends.adk.running.live import LiveLine
+    from adk_fluent.backends.adk.api import Answering, Compiled
     from adk_fluent.backends.events import AgentEvent
     from adk_fluent.debug.recording import Recording
     from adk_fluent.debug.values import LLMInteraction, ToolInteraction
@@ -54,7 +50,7 @@ OnMismatch = Literal["error", "skip", "live"]
 Tools = Literal["recorded", "live"]
 
 
-class ReplayerBackend(ScriptedBackend):
+class ReplayerBackend(scripting.ScriptedBackend):
     """Runs expressions on ADK's real runner, where a recording answers in the place of models and tools.
 
     A call is answered by the one that the same agent made at the same point of its own calls, so parallel
@@ -136,7 +132,7 @@ class ReplayerBackend(ScriptedBackend):
         """What was recorded and not asked so far, in the order of the recording."""
         return self._tape.left
 
-    async def live(self, compiled: Compiled, **options: Any) -> LiveLine:
+    async def live(self, compiled: Compiled, **options: Any) -> Never:
         """Refused: a recording has nothing that could answer on an open connection.
 
         Raises:
@@ -156,7 +152,7 @@ class ReplayerBackend(ScriptedBackend):
         self._tape.expect(session_id, run)
 
     async def stream(
-        self, compiled: Compiled, prompt: Prompt, **options: Any
+        self, compiled: Compiled, prompt: Any, **options: Any
     ) -> AsyncGenerator[AgentEvent, None]:
         """Give events as they happen; takes what `ADKBackend.stream` takes."""
         options["session_id"] = options.get("session_id") or str(uuid.uuid4())
@@ -186,7 +182,7 @@ class ReplayerBackend(ScriptedBackend):
             state = {key: value for key, value in run.state.items() if not key.startswith("temp:")}
             session = await service.create_session(**place, state=state)
         for data in run.earlier:
-            await service.append_event(session, session_event(data, self._tape.invocations))
+            await service.append_event(session, parts.session_event(data, self._tape.invocations))
 
     # --- what answers -----------------------------------------------------------------------------
 
@@ -207,7 +203,9 @@ class ReplayerBackend(ScriptedBackend):
         """What gives what was recorded for a remote agent; nothing is sent."""
         return _Remote(self, node.name, self._live.remote_for(node, origin))
 
-    async def remote(self, agent: str, request: LlmRequest, ask: Callable[[], Events]) -> Events:
+    async def remote(
+        self, agent: str, request: LlmRequest, ask: Callable[[], AsyncGenerator[Event, None]]
+    ) -> AsyncGenerator[Event, None]:
         """The events of one call of a remote agent: those that were recorded.
 
         Args:
@@ -220,7 +218,7 @@ class ReplayerBackend(ScriptedBackend):
                 async for response in responses:
                     yield event_of(response, agent)
         elif self._on_mismatch == "skip" and self._tape.until is None:
-            yield event_of(silence(), agent)
+            yield event_of(parts.silence(), agent)
         else:
             async with aclosing(ask()) as events:
                 async for event in events:
@@ -248,14 +246,14 @@ class ReplayerBackend(ScriptedBackend):
                 place = Place(key, Asked(request_json(request)), streaming=False)
 
             def live() -> AsyncGenerator[LlmResponse, None]:
-                return model_of_name(model).generate_content_async(request, stream=place.streaming)
+                return scripting.model_of_name(model).generate_content_async(request, stream=place.streaming)
 
             async with aclosing(self.answers(place, live)) as responses:
                 async for response in responses:
                     yield response
 
         script = Script(key, answer, "repeat", [])
-        return ScriptedLlm.of(script, merge_state=False, name=name_of_model(named))
+        return ScriptedLlm.of(script, merge_state=False, name=scripting.name_of_model(named))
 
     async def answers(self, place: Place, live: CallLive) -> AsyncGenerator[LlmResponse, None]:
         """What is answered to a call.
@@ -278,7 +276,7 @@ class ReplayerBackend(ScriptedBackend):
         for chunk in call.chunks:
             await order.turn(chunk.seq)
             order.mark(chunk.seq)
-            yield response_from(chunk.response)
+            yield parts.response_from(chunk.response)
         await self._ended(call)
 
     async def _ended(self, call: LLMInteraction | ToolInteraction) -> None:
@@ -341,7 +339,7 @@ class ReplayerBackend(ScriptedBackend):
     async def _others(self, ask: CallLive) -> AsyncGenerator[LlmResponse, None]:
         """What is answered in the place of what was not recorded."""
         if self._on_mismatch == "skip" and self._tape.until is None:
-            yield silence()
+            yield parts.silence()
             return
         async with aclosing(ask()) as responses:
             async for response in responses:
@@ -404,7 +402,9 @@ class _Remote:
     def __init__(self, backend: ReplayerBackend, agent: str, live: BaseLlm | Answering | None) -> None:
         self._backend, self._agent, self.live = backend, agent, live
 
-    def answers(self, request: LlmRequest, ask: Callable[[], Events]) -> Events:
+    def answers(
+        self, request: LlmRequest, ask: Callable[[], AsyncGenerator[Event, None]]
+    ) -> AsyncGenerator[Event, None]:
         return self._backend.remote(self._agent, request, ask)
 
 
@@ -434,17 +434,20 @@ def check_readable(recording: Recording) -> None:
 def _natives(recording: Recording) -> Iterator[tuple[str, Callable[[], object]]]:
     """Place → what makes ADK's value of what was recorded there."""
     for number, run in enumerate(recording.runs):
-        yield f"runs[{number}].prompt", partial(content_from, run.prompt)
+        yield f"runs[{number}].prompt", partial(parts.content_from, run.prompt)
         for place, data in enumerate(run.earlier):
-            yield f"runs[{number}].earlier[{place}]", partial(session_event, data, {})
+            yield f"runs[{number}].earlier[{place}]", partial(parts.session_event, data, {})
     for number, call in enumerate(recording.llm_interactions):
         for piece, chunk in enumerate(call.chunks):
             place = f"llm_interactions[{number}].chunks[{piece}].response"
-            yield place, partial(response_from, chunk.response)
+            yield place, partial(parts.response_from, chunk.response)
     for number, used in enumerate(recording.tool_interactions):
-        yield f"tool_interactions[{number}].actions", partial(actions_from, used.actions)
+        yield f"tool_interactions[{number}].actions", partial(parts.actions_from, used.actions)
     for artifact in recording.saved_artifacts().values():
-        yield f"Artifact {artifact.filename!r}", partial(check_artifact, artifact.version, artifact.part)
+        yield (
+            f"Artifact {artifact.filename!r}",
+            partial(recorded.check_artifact, artifact.version, artifact.part),
+        )
 
 
 def _one_of(name: str, value: object, known: tuple[str, ...]) -> None:

@@ -54,19 +54,19 @@ def _answer(turn: list[AgentEvent]) -> Any:
     said = [e for e in shown if e.content or e.parts]
     if not said or not said[-1].parts:
         return final_text(turn) or None
-    from adk_fluent.backends.adk.events.parts import content_from
+    from adk_fluent.backends.adk.api import parts as adk_parts
 
     text = [{"text": said[-1].content}] if said[-1].content else []
-    made = content_from({"role": "model", "parts": text})
+    made = adk_parts.content_from({"role": "model", "parts": text})
     return made.model_copy(update={"parts": [*(made.parts or ()), *said[-1].parts]})
 
 
 def _said(run: RecordedRun) -> Any:
     """What the user said: its text, or all of it where there is more, such as an image."""
-    from adk_fluent.backends.adk.events.parts import content_from
+    from adk_fluent.backends.adk.api import parts as adk_parts
 
     parts: list[Any] = run.prompt.get("parts") or []
-    return run.text if [part.keys() for part in parts] == [{"text"}] else content_from(run.prompt)
+    return run.text if [part.keys() for part in parts] == [{"text"}] else adk_parts.content_from(run.prompt)
 
 
 def _check(recording: Recording, run: RecordedRun, number: int) -> None:

@@ -72,15 +72,14 @@ def main() -> None:
 
 
 def _main() -> None:
-    from adk_fluent.backends.adk.artifacts.places import artifacts_at
-    from adk_fluent.backends.adk.running.backend import ADKBackend
+    from adk_fluent.backends.adk.api import ADKBackend, places
 
     parser = argparse.ArgumentParser(prog="python -m adk_fluent.distributed")
     parser.add_argument("target", help="the pipeline, as module:attribute")
     parser.add_argument("--segment", required=True, help="the segment to run")
     parser.add_argument("--artifacts", help="where artifacts are kept: a folder, or gs://bucket")
     said = parser.parse_args()
-    backend = ADKBackend(artifact_service=artifacts_at(said.artifacts) if said.artifacts else None)
+    backend = ADKBackend(artifact_service=places.artifacts_at(said.artifacts) if said.artifacts else None)
     with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as gives:
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what the pipeline prints is no answer
         cast(TextIOWrapper, sys.stdout).reconfigure(line_buffering=True)  # it comes before a later error

@@ -8,11 +8,7 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from adk_fluent.backends.adk.compile.boundaries import inside_limit
-from adk_fluent.backends.adk.compile.compiler import compile_tree
-from adk_fluent.backends.adk.running.backend import DEFAULT_USER
-from adk_fluent.backends.adk.running.over import BackendOver
-from adk_fluent.backends.adk.steps.segment import Elsewhere, in_time, in_turn, segment_agent
+from adk_fluent.backends.adk.api import DEFAULT_USER, BackendOver, segments
 from adk_fluent.config import ExecutionConfig, execution_config
 from adk_fluent.distributed.processes import Processes
 from adk_fluent.distributed.segments import Segment, cut
@@ -26,7 +22,7 @@ if TYPE_CHECKING:
     from google.adk.agents.base_agent import BaseAgent
     from temporalio.client import TLSConfig
 
-    from adk_fluent.backends.adk.running.backend import ADKBackend, Compiled
+    from adk_fluent.backends.adk.api import ADKBackend, Compiled
     from adk_fluent.backends.events import AgentEvent, RunResult
     from adk_fluent.backends.protocol import StoredSession
     from adk_fluent.backends.temporal.policy import StepPolicy
@@ -112,26 +108,18 @@ class DistributedBackend(BackendOver):
 
     def compiled_tree(self, named: Named, config: ExecutionConfig) -> BaseAgent:
         """Native agents: the first segment, and one for each that runs elsewhere."""
-        inside, limit = inside_limit(named, config)
+        inside, limit = segments.inside_limit(named, config)
         parts = cut(inside, config)
         taken = {node.name for node in walk(named.root)}
         agents = [
             self._agent(part, taken) if part.is_cut_off else self._here(part, named, config) for part in parts
         ]
         whole = len(agents) == 1 and not parts[0].is_cut_off
-        root = agents[0] if whole else in_turn(_free("segments", taken), agents)
-        return root if limit is None else in_time(root, limit)
+        root = agents[0] if whole else segments.in_turn(_free("segments", taken), agents)
+        return root if limit is None else segments.in_time(root, limit)
 
     def _here(self, segment: Segment, named: Named, config: ExecutionConfig) -> BaseAgent:
-        return compile_tree(
-            Named(self.first(segment.node), named.origins),
-            self.model_for,
-            self.helper_for,
-            self.another_model,
-            self._overrides,
-            self.remote_for,
-            tools_in_threads=config.tools_in_threads,
-        )
+        return self.native_tree(Named(self.first(segment.node), named.origins), config)
 
     def first(self, node: Node) -> Node:
         """The first segment as it runs here."""
@@ -140,9 +128,9 @@ class DistributedBackend(BackendOver):
     def _agent(self, segment: Segment, taken: set[str]) -> BaseAgent:
         authors = frozenset(node.name for node in walk(segment.node))
         name = _free(f"segment_{segment.name}", taken)
-        return segment_agent(name, self.place(segment), segment.hears, authors)
+        return segments.segment_agent(name, self.place(segment), segment.hears, authors)
 
-    def place(self, segment: Segment) -> Elsewhere:
+    def place(self, segment: Segment) -> segments.Elsewhere:
         """What runs a segment: its isolation says.
 
         Raises:

@@ -8,11 +8,9 @@ from contextlib import aclosing
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from adk_fluent.backends.adk.artifacts.places import NoPlace, is_shared
+from adk_fluent.backends.adk.api import Services, places, segments
 from adk_fluent.backends.adk.durable.compiling import DurableBackend
 from adk_fluent.backends.adk.durable.steps import current
-from adk_fluent.backends.adk.running.runner import Services
-from adk_fluent.backends.adk.steps.segment import Came, Elsewhere, Work
 from adk_fluent.backends.temporal.engine import TemporalEngine
 from adk_fluent.backends.temporal.policy import config_json, config_of
 from adk_fluent.backends.temporal.workflow import serve, serve_segment
@@ -28,7 +26,7 @@ from adk_fluent.ir.naming import resolve_names
 from adk_fluent.spelling import did_you_mean
 
 if TYPE_CHECKING:
-    from adk_fluent.backends.adk.running.backend import Compiled
+    from adk_fluent.backends.adk.api import Compiled
     from adk_fluent.backends.temporal.worker import Host
 
 
@@ -66,10 +64,10 @@ def shared_services(node: Node, segment: str | None, given: Mapping[str, Any]) -
         given: service by name, as it was given.
     """
     parts = queued(node, segment)
-    if not parts or is_shared(given.get("artifact_service")):
+    if not parts or places.is_shared(given.get("artifact_service")):
         return dict(given)
     using = next((part for part in parts if part.files), parts[0])
-    return {**given, "artifact_service": NoPlace(not_shared(using))}
+    return {**given, "artifact_service": places.NoPlace(not_shared(using))}
 
 
 def _serve(segment: Segment, node: Node, queue: str, backend: DurableBackend) -> list[str]:
@@ -129,7 +127,7 @@ class Parent(DistributedBackend):
         """The services of a run."""
         return self._durable.services(given)
 
-    def place(self, segment: Segment) -> Elsewhere:
+    def place(self, segment: Segment) -> segments.Elsewhere:
         """What runs a segment: a child workflow, wherever its workers are."""
         return Child(segment, _queue_of(segment, self._queue))
 
@@ -140,7 +138,7 @@ class Child:
     def __init__(self, segment: Segment, queue: str) -> None:
         self._segment, self._queue = segment, queue
 
-    async def run(self, work: Work) -> AsyncGenerator[Came, None]:
+    async def run(self, work: segments.Work) -> AsyncGenerator[segments.Came, None]:
         """What happens in the segment."""
         segment, engine = self._segment, cast(TemporalEngine, current())
         form = segment.boundary.serialization

@@ -9,13 +9,13 @@ from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, Final
 
 from adk_fluent._loops import PerLoop
-from adk_fluent.backends.adk.artifacts.places import place_of
+from adk_fluent.backends.adk.api import places
 from adk_fluent.distributed.formats import from_bytes, to_bytes
 from adk_fluent.distributed.working import check_failed, check_files, crossing_of, events_of
 from adk_fluent.errors import SegmentError
 
 if TYPE_CHECKING:
-    from adk_fluent.backends.adk.steps.segment import Came, Work
+    from adk_fluent.backends.adk.api import segments
     from adk_fluent.distributed.segments import Segment
 
 HEAD: Final = 8
@@ -40,7 +40,7 @@ class Processes:
         self._most = 1 if scaling is None else max(scaling.max_instances, 1)
         self._pools = PerLoop(dict[str | None, _Pool])
 
-    async def run(self, work: Work) -> AsyncGenerator[Came, None]:
+    async def run(self, work: segments.Work) -> AsyncGenerator[segments.Came, None]:
         """What happens in the segment.
 
         Raises:
@@ -51,7 +51,7 @@ class Processes:
         data = to_bytes(crossing_of(segment, work), form)
         artifacts = work.services.get("artifact_service")
         check_files(segment, artifacts)
-        pool = await self._pool(place_of(artifacts))
+        pool = await self._pool(places.place_of(artifacts))
         async with pool.slots:
             process = pool.waiting() or await self._start(pool.artifacts)
             done = False

@@ -7,10 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from adk_fluent import errors
-from adk_fluent.backends.adk.artifacts.places import NoPlace, is_shared
+from adk_fluent.backends.adk.api import places, segments
 from adk_fluent.backends.adk.durable.failures import raised
-from adk_fluent.backends.adk.running.segments import continuing, run_segment
-from adk_fluent.backends.adk.steps.segment import Came, Work
 from adk_fluent.distributed.crossing import Crossing, inward, outward
 from adk_fluent.distributed.formats import from_bytes, to_bytes
 from adk_fluent.errors import BackendError, SegmentError
@@ -19,7 +17,7 @@ from adk_fluent.state.plain import unpack
 if TYPE_CHECKING:
     from google.adk.artifacts import BaseArtifactService
 
-    from adk_fluent.backends.adk.running.backend import ADKBackend, Compiled
+    from adk_fluent.backends.adk.api import ADKBackend, Compiled
     from adk_fluent.distributed.segments import Segment
 
 
@@ -35,7 +33,7 @@ class InProcess:
         self._segment = segment
         self._worker = Worker(segment, backend)
 
-    async def run(self, work: Work) -> AsyncGenerator[Came, None]:
+    async def run(self, work: segments.Work) -> AsyncGenerator[segments.Came, None]:
         """What happens in the segment."""
         segment, form = self._segment, self._segment.boundary.serialization
         data = to_bytes(crossing_of(segment, work), form)
@@ -56,7 +54,7 @@ class Worker:
         self.segment = segment
         self._backend = backend
         self._compiled: Compiled | None = None
-        self._nowhere = NoPlace(not_shared(segment))
+        self._nowhere = places.NoPlace(not_shared(segment))
 
     @property
     def compiled(self) -> Compiled:
@@ -64,7 +62,7 @@ class Worker:
         if self._compiled is None:
             segment = self.segment
             made = self._backend.compile(segment.node, segment.config, state=None, origins=segment.origins)
-            self._compiled = continuing(made, segment.hears.authors | segment.hears.earlier)
+            self._compiled = segments.continuing(made, segment.hears.authors | segment.hears.earlier)
         return self._compiled
 
     async def run(
@@ -90,9 +88,9 @@ class Worker:
         given = self._backend.services(services)
         if services is None:
             check_files(self.segment, given.artifact_service)
-            if not is_shared(given.artifact_service):  # a function may use one that nobody knows of
+            if not places.is_shared(given.artifact_service):  # a function may use one that nobody knows of
                 given = replace(given, artifact_service=self._nowhere)
-        async for came in run_segment(self.compiled, work, given, self.segment.reads):
+        async for came in segments.run_segment(self.compiled, work, given, self.segment.reads):
             yield outward(self.segment, crossing, [came])
 
 
@@ -102,7 +100,7 @@ def check_files(segment: Segment, service: BaseArtifactService | None) -> None:
     Raises:
         BackendError: it uses artifacts, and this is where they are kept.
     """
-    if segment.files and not is_shared(service):
+    if segment.files and not places.is_shared(service):
         raise BackendError(not_shared(segment))
 
 
@@ -116,7 +114,7 @@ def not_shared(segment: Segment) -> str:
     )
 
 
-def crossing_of(segment: Segment, work: Work) -> Crossing:
+def crossing_of(segment: Segment, work: segments.Work) -> Crossing:
     """What goes into a segment, of what its caller knows."""
     return inward(
         segment,
@@ -133,9 +131,9 @@ def crossing_of(segment: Segment, work: Work) -> Crossing:
     )
 
 
-def work_of(segment: Segment, crossing: Crossing) -> Work:
+def work_of(segment: Segment, crossing: Crossing) -> segments.Work:
     """What a segment is given, of what crossed."""
-    return Work(
+    return segments.Work(
         run_id=crossing.run_id,
         user_id=crossing.user_id,
         session_id=crossing.session_id,
@@ -149,7 +147,7 @@ def work_of(segment: Segment, crossing: Crossing) -> Work:
     )
 
 
-def events_of(segment: Segment, back: Crossing) -> list[Came]:
+def events_of(segment: Segment, back: Crossing) -> list[segments.Came]:
     """What happened in a segment, of what came back."""
     return [(happened.event, unpack(happened.delta, segment.fields)) for happened in back.events]
 

@@ -38,7 +38,9 @@ _PLAIN: Final = (str, int, float, bool, type(None))
 # --- YAML -----------------------------------------------------------------------------------------
 
 
-def from_yaml(path: str | PathLike[str], pipeline: Any, options: Mapping[str, Any]) -> FluentEvalSuite:
+def from_yaml(
+    path: str | PathLike[str], pipeline: Any, options: Mapping[str, Any], make: type[FluentEvalSuite]
+) -> FluentEvalSuite:
     """What `FluentEvalSuite.from_yaml` does."""
     from adk_fluent.eval.places import Document
 
@@ -53,7 +55,7 @@ def from_yaml(path: str | PathLike[str], pipeline: Any, options: Mapping[str, An
         said = _mapping(document, ("simulation",), given["simulation"], "a simulation", _SIMULATION)
         read["simulation"] = _made(document, ("simulation",), UserSimulation, said)
     read |= {name: given[name] for name in _OPTIONS if given.get(name) is not None}
-    return _suite(document, pipeline, {**read, **options})
+    return _suite(document, pipeline, {**read, **options}, make)
 
 
 def _case(document: Document, index: int, given: object) -> FluentCase:
@@ -73,11 +75,11 @@ def _made(document: Document, path: Path, make: type[Any], values: Mapping[str, 
         raise document.error(path, str(error)) from error
 
 
-def _suite(document: Document, pipeline: Any, options: Mapping[str, Any]) -> FluentEvalSuite:
-    from adk_fluent.eval.suite import FluentEvalSuite
-
+def _suite(
+    document: Document, pipeline: Any, options: Mapping[str, Any], make: type[FluentEvalSuite]
+) -> FluentEvalSuite:
     try:
-        return FluentEvalSuite(pipeline=pipeline, **options)
+        return make(pipeline=pipeline, **options)
     except EvalError as error:
         raise EvalError(f"{document.path}: {error}") from error
     except (TypeError, AttributeError, ValueError) as error:
@@ -273,12 +275,14 @@ def _left_out(suite: FluentEvalSuite) -> Iterator[str]:
 
 
 def from_eval_set(
-    source: str | PathLike[str] | EvalSet, pipeline: Any, options: Mapping[str, Any]
+    source: str | PathLike[str] | EvalSet,
+    pipeline: Any,
+    options: Mapping[str, Any],
+    make: type[FluentEvalSuite],
 ) -> FluentEvalSuite:
     """What `FluentEvalSuite.from_eval_set` does."""
     from adk_fluent.backends.adk.evaluation.sets import fields_of, read_set
     from adk_fluent.eval.places import Document
-    from adk_fluent.eval.suite import FluentEvalSuite
 
     if isinstance(source, str | PathLike):
         document = Document.of(source) if not os.fspath(source).endswith((".yaml", ".yml")) else None
@@ -299,4 +303,4 @@ def from_eval_set(
     if any("conversation_plan" in case.metadata for case in cases):
         defaults["simulation"] = UserSimulation()
     defaults["cases"] = cases
-    return FluentEvalSuite(pipeline=pipeline, **{**defaults, **options})
+    return make(pipeline=pipeline, **{**defaults, **options})

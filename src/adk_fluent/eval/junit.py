@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from xml.etree import ElementTree
 
-from adk_fluent.eval.report import FluentEvalReport
 from adk_fluent.eval.results import CaseSummary
+
+if TYPE_CHECKING:
+    from adk_fluent.eval.report import FluentEvalReport
 
 _FORBIDDEN: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that XML has no form for."""

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
-from adk_fluent.eval.report import FluentEvalReport
 from adk_fluent.eval.results import CaseSummary, Spread
+
+if TYPE_CHECKING:
+    from adk_fluent.eval.report import FluentEvalReport
 
 
 def to_markdown(report: FluentEvalReport) -> str:

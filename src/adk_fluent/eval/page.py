@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from adk_fluent import _html as html
 from adk_fluent.eval.markdown import verdict
-from adk_fluent.eval.report import FluentEvalReport
 from adk_fluent.eval.results import CaseResult, CaseSummary, TurnResult
+
+if TYPE_CHECKING:
+    from adk_fluent.eval.report import FluentEvalReport
 
 _STYLE: Final = (
     "body{font:15px/1.45 system-ui,sans-serif;max-width:72em;margin:2em auto;padding:0 1em}"

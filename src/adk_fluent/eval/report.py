@@ -213,7 +213,7 @@ class FluentEvalReport:
         """
         from adk_fluent.eval.stored import load
 
-        return load(path)
+        return load(path, FluentEvalReport)
 
 
 def _grouped(pairs: Iterable[tuple[str, CaseResult]]) -> dict[str, TagSummary]:

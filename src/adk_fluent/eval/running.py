@@ -24,9 +24,9 @@ from adk_fluent.ir.matching import plain
 from adk_fluent.middleware.caching import bypassed
 
 if TYPE_CHECKING:
+    from adk_fluent.backends.adk.api import ADKBackend, Compiled
     from adk_fluent.backends.adk.evaluation.playing import Played
     from adk_fluent.backends.adk.evaluation.services import Judged, Wanted
-    from adk_fluent.backends.adk.running.backend import ADKBackend, Compiled
     from adk_fluent.backends.protocol import Backend
     from adk_fluent.config import ExecutionConfig
     from adk_fluent.eval.simulation import UserSimulation
@@ -129,7 +129,7 @@ class _Scene:
         self._fresh = callable(self.given) and not hasattr(self.given, "compile")
 
     def _backend(self) -> ADKBackend:
-        from adk_fluent.backends.adk.running.backend import ADKBackend, default_backend
+        from adk_fluent.backends.adk.api import ADKBackend, default_backend
 
         given = cast("Callable[[], Backend]", self.given)() if self._fresh else self.given
         if given is None:
@@ -155,11 +155,11 @@ class _Scene:
 
     async def result(self, name: str, case: FluentCase, run: int) -> CaseResult:
         """Run a case once."""
+        from adk_fluent.backends.adk.api import fresh_services
         from adk_fluent.backends.adk.evaluation.playing import play
         from adk_fluent.backends.adk.evaluation.services import judge
         from adk_fluent.backends.adk.evaluation.sets import eval_case
         from adk_fluent.backends.adk.evaluation.users import user_of
-        from adk_fluent.backends.adk.running.runner import fresh_services
 
         backend = self._backend()
         compiled = self._compiled(backend, case.target_node)

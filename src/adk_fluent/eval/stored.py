@@ -10,12 +10,14 @@ from dataclasses import fields
 from decimal import Decimal
 from os import PathLike
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 from uuid import uuid4
 
 from adk_fluent.errors import EvalError
-from adk_fluent.eval.report import FluentEvalReport
 from adk_fluent.eval.results import CaseResult, Score, TurnResult
+
+if TYPE_CHECKING:
+    from adk_fluent.eval.report import FluentEvalReport
 
 FORMAT: Final = "adk-fluent.eval-report"
 VERSION: Final = 1
@@ -100,8 +102,12 @@ def parsed(path: str | PathLike[str], text: str) -> Any:
         raise EvalError(f"{os.fspath(path)} nests too deeply.") from error
 
 
-def load(path: str | PathLike[str]) -> FluentEvalReport:
+def load(path: str | PathLike[str], make: type[FluentEvalReport]) -> FluentEvalReport:
     """A report that was saved.
+
+    Args:
+        path: the file.
+        make: the class of the report.
 
     Raises:
         EvalError: see `FluentEvalReport.load`.
@@ -117,7 +123,7 @@ def load(path: str | PathLike[str]) -> FluentEvalReport:
             "use the adk-fluent that wrote it, or run the suite again."
         )
     try:
-        return FluentEvalReport(
+        return make(
             case_results=tuple(map(_read_result, whole["case_results"])),
             name=str(whole["name"]),
             engine=str(whole["engine"]),

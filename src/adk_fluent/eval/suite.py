@@ -207,7 +207,7 @@ class FluentEvalSuite:
         """
         from adk_fluent.eval.files import from_eval_set
 
-        return from_eval_set(source, pipeline, options)
+        return from_eval_set(source, pipeline, options, FluentEvalSuite)
 
     def to_yaml(self, path: str | PathLike[str] | None = None) -> str:
         """The suite as YAML, without its pipeline, judges and backend; also written to `path`.
@@ -233,4 +233,4 @@ class FluentEvalSuite:
         """
         from adk_fluent.eval.files import from_yaml
 
-        return from_yaml(path, pipeline, options)
+        return from_yaml(path, pipeline, options, FluentEvalSuite)

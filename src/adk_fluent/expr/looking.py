@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 if TYPE_CHECKING:
     from google.genai.types import Content, Part
 
-    from adk_fluent.backends.adk.steps.scripted import Response
+    from adk_fluent.backends.adk.api import Response
     from adk_fluent.backends.preview import Preview
     from adk_fluent.cost.estimate import CostEstimate
     from adk_fluent.inspection.anatomy import LlmAnatomy

@@ -95,7 +95,7 @@ class Run(Generic[T_co]):
             return local_backend(given)
         if given is not None:
             return given
-        from adk_fluent.backends.adk.running.backend import default_backend
+        from adk_fluent.backends.adk.api import default_backend
 
         return default_backend()
 
@@ -519,9 +519,9 @@ class Run(Generic[T_co]):
 
         if not any(getattr(node, "tools", ()) for node in walk(self._expression.node)):
             return nullcontext()
-        from adk_fluent.backends.adk.running.toolsets import in_use, toolsets_in
+        from adk_fluent.backends.adk.api import OpenTools
 
-        return in_use(toolsets_in(self._expression.node))
+        return OpenTools(self._expression.node).in_use()
 
     async def leave(self, session_id: str) -> bool:
         """End a conversation: its session is deleted as `answer` and `stream` do; whether it is."""

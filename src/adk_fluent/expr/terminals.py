@@ -66,13 +66,9 @@ class Terminals(Looking, Generic[T_co]):
         if target not in ("agent", "workflow"):
             hint = did_you_mean(str(target), ("agent", "workflow"))
             raise ArgumentError(f"build(target=) is 'agent' or 'workflow', not {target!r}.{hint}")
-        if target == "workflow":
-            from adk_fluent.backends.adk.compile.workflow import build_workflow
+        from adk_fluent.backends.adk.api import build
 
-            return build_workflow(self.node)
-        from adk_fluent.backends.adk.running.backend import build
-
-        return build(self.node)
+        return build(self.node, target)
 
     def to_agent(self) -> BaseAgent:
         """Do the same as `build()`, named like `to_app()`. Prefer `build()`, which also takes a target."""
@@ -129,7 +125,7 @@ class Terminals(Looking, Generic[T_co]):
             config: limits, streaming, resumability, compaction.
             middleware: more of it, around that of the expression; one, or a list.
         """
-        from adk_fluent.backends.adk.running.backend import ADKBackend
+        from adk_fluent.backends.adk.api import ADKBackend
 
         return ADKBackend().compile(self._with_middleware(middleware), config).published()
 
@@ -156,7 +152,7 @@ class Terminals(Looking, Generic[T_co]):
         Raises:
             ArgumentError: an option is none of these; the message says where it belongs.
         """
-        from adk_fluent.backends.adk.running.backend import ADKBackend
+        from adk_fluent.backends.adk.api import ADKBackend
         from adk_fluent.expr.options import only_services
 
         backend = ADKBackend()
@@ -363,16 +359,16 @@ class Terminals(Looking, Generic[T_co]):
         Each run closes what it opened; `async with pipeline:` around several saves them from opening it anew.
         Middleware is closed at the end, too.
         """
-        from adk_fluent.backends.adk.running.toolsets import take, toolsets_in
+        from adk_fluent.backends.adk.api import OpenTools
 
-        await take(toolsets_in(self.node))
+        await OpenTools(self.node).take()
         return self
 
     async def __aexit__(self, *exception: object) -> None:
-        from adk_fluent.backends.adk.running.toolsets import give_back, toolsets_in
+        from adk_fluent.backends.adk.api import OpenTools
 
         try:
-            await give_back(toolsets_in(self.node))
+            await OpenTools(self.node).give_back()
         finally:
             await self._close_middleware()
 
@@ -386,15 +382,15 @@ class Terminals(Looking, Generic[T_co]):
         Raises:
             MiddlewareError: a middleware could not be closed; the others are.
         """
-        from adk_fluent.backends.adk.running.toolsets import in_use, toolsets_in
+        from adk_fluent.backends.adk.api import OpenTools
 
         try:
-            async with in_use(toolsets_in(self.node)):
+            async with OpenTools(self.node).in_use():
                 pass
         finally:
             await self._close_middleware()
 
     async def _close_middleware(self) -> None:
-        from adk_fluent.backends.adk.running.middleware import close_inside
+        from adk_fluent.backends.adk.api import close_inside
 
         await close_inside(self.node)

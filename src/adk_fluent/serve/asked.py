@@ -11,7 +11,7 @@ from google.adk.events.event import Event
 from google.genai import types
 
 from adk_fluent.analysis.facts import analyse
-from adk_fluent.backends.adk.events.approvals import CONFIRMATION, answer_in, answer_to
+from adk_fluent.backends.adk.api import approvals as asking
 from adk_fluent.backends.adk.remote import sdk
 from adk_fluent.backends.events import Pending
 from adk_fluent.ir.base import Node
@@ -61,10 +61,10 @@ def read(parts: Iterable[types.Part], inputs: Collection[str]) -> Asked:
         data = sdk.data_in(part)
         response = part.function_response
         if response is not None:
-            if response.name == CONFIRMATION:
+            if response.name == asking.CONFIRMATION:
                 approvals[str(response.id)] = _decision(response)
             else:
-                answers[str(response.id)] = _whole(answer_in(response))
+                answers[str(response.id)] = _whole(asking.answer_in(response))
         elif isinstance(data, dict):
             values = cast("dict[str, Any]", data)
             known = {name: _whole(value) for name, value in values.items() if name in inputs}
@@ -78,7 +78,7 @@ def read(parts: Iterable[types.Part], inputs: Collection[str]) -> Asked:
 
 def _decision(response: types.FunctionResponse) -> Any:
     content = types.Content(role="user", parts=[types.Part(function_response=response)])
-    told = answer_to(str(response.id), [Event(author="user", content=content)])
+    told = asking.answer_to(str(response.id), [Event(author="user", content=content)])
     if told is None or not told.confirmed:
         return False
     return True if told.payload is None else told.payload
@@ -129,7 +129,7 @@ def _in_json(text: str) -> Any:
     held = _object(text)
     inner = _object(str(held["response"])) if held is not None and set(held) == {"response"} else None
     if any(told is not None and isinstance(told.get("confirmed"), bool) for told in (held, inner)):
-        return _decision(types.FunctionResponse(id="", name=CONFIRMATION, response=held))
+        return _decision(types.FunctionResponse(id="", name=asking.CONFIRMATION, response=held))
     return held
 
 
@@ -164,4 +164,6 @@ def _call(pending: Pending) -> types.Part:
     arguments: dict[str, Any] = {"toolConfirmation": {"hint": pending.message, "confirmed": False}}
     if pending.payload:
         arguments["originalFunctionCall"] = dict(pending.payload)
-    return types.Part(function_call=types.FunctionCall(id=pending.id, name=CONFIRMATION, args=arguments))
+    return types.Part(
+        function_call=types.FunctionCall(id=pending.id, name=asking.CONFIRMATION, args=arguments)
+    )

@@ -14,10 +14,8 @@ from typing import TYPE_CHECKING, Any, cast
 from a2a.server.agent_execution import AgentExecutor
 from google.genai import types
 
-from adk_fluent.backends.adk.events.signals import REFUSED
+from adk_fluent.backends.adk.api import REFUSED, ADKBackend, Compiled, sqlite
 from adk_fluent.backends.adk.remote import sdk
-from adk_fluent.backends.adk.running.backend import ADKBackend, Compiled
-from adk_fluent.backends.adk.running.sqlite import turns_of
 from adk_fluent.backends.events import AgentEvent, Pending, answers, uncaught
 from adk_fluent.errors import ADKFluentError, ArgumentError, SessionError, what_happened
 from adk_fluent.ir.base import Node
@@ -89,7 +87,7 @@ class FluentExecutor(AgentExecutor):
             if context.current_task is None:
                 await event_queue.enqueue_event(sdk.new_task(context))
             ids = _ids_asked(context)  # before the task goes on, which its status tells
-            async with turns_of(("conversation", id(self), *whose)).taken():
+            async with sqlite.turns_of(("conversation", id(self), *whose)).taken():
                 await updater.start_work()
                 async with limit:
                     size += await self._run(context, updater, ids)

@@ -19,7 +19,7 @@ from adk_fluent.serve.owners import Owned
 if TYPE_CHECKING:
     from google.adk.sessions import BaseSessionService
 
-    from adk_fluent.backends.adk.running.sqlite import Turns
+    from adk_fluent.backends.adk.api import sqlite
 
 logger: logging.Logger = logging.getLogger("adk_fluent.serve")
 
@@ -144,7 +144,7 @@ def _opened(url: str) -> Stores:
     from a2a.server.tasks import DatabaseTaskStore
     from sqlalchemy.ext.asyncio import create_async_engine
 
-    from adk_fluent.backends.adk.running import sqlite
+    from adk_fluent.backends.adk.api import sqlite
 
     if not url.startswith(_SQLITE):
         from google.adk.sessions.database_session_service import DatabaseSessionService
@@ -179,7 +179,7 @@ class _Discreet:
         turns: the queue of those who write the same file, for a store that takes one writer at a time.
     """
 
-    def __init__(self, store: Any, turns: Turns | None = None) -> None:
+    def __init__(self, store: Any, turns: sqlite.Turns | None = None) -> None:
         self.inner, self._turns = store, turns
 
     def __getattr__(self, name: str) -> Any:
@@ -188,7 +188,7 @@ class _Discreet:
             return found
         return self._telling(found, self._turns if name in _WRITES else None)
 
-    def _telling(self, method: Any, turns: Turns | None) -> Any:
+    def _telling(self, method: Any, turns: sqlite.Turns | None) -> Any:
         async def call(*arguments: Any, **options: Any) -> Any:
             try:
                 async with turns.taken() if turns is not None else nullcontext():

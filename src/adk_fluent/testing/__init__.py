@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from adk_fluent._lazy import lazy
 
 if TYPE_CHECKING:
-    from adk_fluent.backends.adk.steps.model_request import ModelRequest
+    from adk_fluent.backends.adk.api import ModelRequest
     from adk_fluent.backends.mock import MockBackend, call_tool, mock_backend
     from adk_fluent.contracts import check_contracts
     from adk_fluent.testing.contracts import assert_contracts

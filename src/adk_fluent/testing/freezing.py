@@ -37,7 +37,7 @@ def frozen_run(seed: int = 0) -> Generator[None]:
         >>> ids() == ids()
         True
     """
-    from adk_fluent.backends.adk.compat.clock import clock_of_events
+    from adk_fluent.backends.adk.api import clock_of_events
 
     source, now = random.Random(seed), START
 

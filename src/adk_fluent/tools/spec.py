@@ -7,7 +7,7 @@ which state keys its calls read and write, whether it asks a person, and how it 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar, cast
 
 from adk_fluent.errors import ArgumentError
@@ -72,13 +72,19 @@ class Tool(ToolSpec):
     @classmethod
     def from_stored(cls, values: Mapping[str, Any]) -> Frozen:
         """The operation that was stored so."""
-        from adk_fluent.tools.operations import OPERATIONS
-
         held = Stored(**values)
-        made = OPERATIONS.get(held.op)
+        made = {each.op: each for each in operations(Tool)}.get(held.op)
         if made is None:
             raise ValueError(f"there is no tool operation {held.op!r}")
         return made(**dict(held.params))
+
+
+def operations(cls: type[Tool]) -> Iterator[type[Tool]]:
+    """The operations below a class that are defined so far; `adk_fluent.tools` defines those of `T`."""
+    for inner in cls.__subclasses__():
+        if inner.op:
+            yield inner
+        yield from operations(inner)
 
 
 @frozen

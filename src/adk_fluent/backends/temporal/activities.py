@@ -13,11 +13,10 @@ from temporalio.client import Client
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 from temporalio.service import RPCError
 
+from adk_fluent.backends.adk.api import ADKBackend, Compiled, Services
 from adk_fluent.backends.adk.durable import sessions
 from adk_fluent.backends.adk.durable.failures import told_of
 from adk_fluent.backends.adk.durable.steps import Json, Step, Table
-from adk_fluent.backends.adk.running.backend import ADKBackend, Compiled
-from adk_fluent.backends.adk.running.runner import Services
 from adk_fluent.backends.temporal.hands import ALONE, Hands
 from adk_fluent.backends.temporal.sizes import begin, check_size, page
 from adk_fluent.errors import EngineError, RunError

@@ -7,11 +7,10 @@ from dataclasses import replace
 from pydantic_core import to_json
 from temporalio import workflow
 
-from adk_fluent.backends.adk.compile.scope import can_pause
+from adk_fluent.backends.adk.api import Compiled, can_pause
 from adk_fluent.backends.adk.durable.anew import Course, spine
 from adk_fluent.backends.adk.durable.sessions import HeldSession
 from adk_fluent.backends.adk.durable.steps import Json
-from adk_fluent.backends.adk.running.backend import Compiled
 from adk_fluent.backends.events import AgentEvent
 from adk_fluent.backends.reading import limited
 from adk_fluent.backends.temporal import sizes

@@ -20,12 +20,10 @@ from temporalio.client import (
 )
 from temporalio.service import RPCError, RPCStatusCode
 
+from adk_fluent._loops import is_cancelled
+from adk_fluent.backends.adk.api import DEFAULT_USER, ADKBackend
 from adk_fluent.backends.adk.durable.steps import Json, state_json
 from adk_fluent.backends.adk.durable.values import check_approvals, event_of, prompt_json, session_of
-from adk_fluent.backends.adk.middleware.parting import check_places
-from adk_fluent.backends.adk.running.backend import DEFAULT_USER, ADKBackend
-from adk_fluent.backends.adk.running.middleware import acting
-from adk_fluent.backends.adk.steps.concurrency import is_cancelled
 from adk_fluent.backends.events import AgentEvent
 from adk_fluent.backends.protocol import StoredSession, gathered
 from adk_fluent.backends.temporal.connecting import LOCAL, Address, queue_of
@@ -115,7 +113,7 @@ class TemporalBackend:
                 earlier runs stands where it cannot act in one.
         """
         compiled = ADKBackend().compile(node, config, state=state)
-        check_places(acting(cast(Any, compiled.app.root_agent)))
+        compiled.check_places()
         return Durable(node, compiled, queue_of(node, self._queue), config_json(compiled.config))
 
     # --- workers ----------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from temporalio.exceptions import (
     is_cancelled_exception,
 )
 
-from adk_fluent.backends.adk.compat.ids import deterministic
+from adk_fluent.backends.adk.api import ids
 from adk_fluent.backends.adk.durable.failures import raise_again
 from adk_fluent.backends.adk.durable.pieces import Pieces
 from adk_fluent.backends.adk.durable.steps import Json, Step, use
@@ -230,5 +230,5 @@ def engine_of(policy: StepPolicy, patience: float) -> TemporalEngine:
     """An engine that does the steps of the workflow at hand."""
     engine = TemporalEngine(policy, patience)
     use(engine)
-    deterministic(lambda: workflow.now().timestamp(), lambda: str(workflow.uuid4()), workflow.random)
+    ids.deterministic(lambda: workflow.now().timestamp(), lambda: str(workflow.uuid4()), workflow.random)
     return engine

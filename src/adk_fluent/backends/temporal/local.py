@@ -19,8 +19,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, cast
 
-from adk_fluent.backends.adk.running.backend import DEFAULT_USER, ADKBackend
-from adk_fluent.backends.adk.running.sqlite import sqlite_sessions
+from adk_fluent.backends.adk.api import DEFAULT_USER, ADKBackend, sqlite
 from adk_fluent.backends.mock import MockBackend
 from adk_fluent.backends.temporal.backend import TemporalBackend
 from adk_fluent.backends.temporal.connecting import Address
@@ -83,7 +82,7 @@ class LocalBackend(TemporalBackend):
     ) -> AsyncGenerator[Durable]:
         """What runs, on the queue on which this process works inside."""
         queue = await self._left(compiled, user_id, session_id) or self._own_queue(compiled, services or {})
-        given = {"session_service": sqlite_sessions(self._folder / "sessions.db"), **(services or {})}
+        given = {"session_service": sqlite.sqlite_sessions(self._folder / "sessions.db"), **(services or {})}
 
         def opens() -> AbstractAsyncContextManager[None]:
             return working(compiled.node, self.address, on=queue, models=self._models, services=given)

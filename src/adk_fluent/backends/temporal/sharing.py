@@ -20,7 +20,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Final
 
-from adk_fluent.backends.adk.compat.finishing import to_the_end
+from adk_fluent._loops import to_the_end
 from adk_fluent.backends.temporal.server import STARTING, DevServer, answers
 from adk_fluent.errors import EngineError, sentence, what_happened
 

@@ -28,8 +28,8 @@ from temporalio.common import WorkflowIDConflictPolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
-from adk_fluent.backends.adk.running.backend import Compiled
-from adk_fluent.backends.adk.steps.concurrency import is_cancelled
+from adk_fluent._loops import is_cancelled
+from adk_fluent.backends.adk.api import Compiled
 from adk_fluent.backends.temporal.following import (
     AWAY,
     PATIENCE,

@@ -13,10 +13,9 @@ from typing import Any, Final
 from temporalio.client import Client
 from temporalio.worker import Worker
 
-from adk_fluent.backends.adk.compat.ids import can_repeat
+from adk_fluent.backends.adk.api import ADKBackend, ids
 from adk_fluent.backends.adk.durable.compiling import DurableBackend, Models
 from adk_fluent.backends.adk.durable.steps import Table
-from adk_fluent.backends.adk.running.backend import ADKBackend
 from adk_fluent.backends.mock import MockBackend
 from adk_fluent.backends.temporal.activities import session_activity, steps
 from adk_fluent.backends.temporal.connecting import Address, queue_of
@@ -72,7 +71,7 @@ async def working(
         BackendError: the installed ADK cannot be run again from a history.
         EngineError: no server answers.
     """
-    if not can_repeat():
+    if not ids.can_repeat():
         raise BackendError(
             "TemporalBackend needs an ADK that can be run again from a history: google-adk>=2.8. Upgrade it."
         )

@@ -17,11 +17,11 @@ from temporalio import workflow
 from temporalio.common import RetryPolicy
 from temporalio.exceptions import ActivityError, ApplicationError
 
+from adk_fluent.backends.adk.api import ADKBackend, Compiled
 from adk_fluent.backends.adk.durable.failures import raise_again, told_of
 from adk_fluent.backends.adk.durable.sessions import HeldSession
 from adk_fluent.backends.adk.durable.steps import Json, jsonable, state_json
 from adk_fluent.backends.adk.durable.values import event_json, prompt_of
-from adk_fluent.backends.adk.running.backend import ADKBackend, Compiled
 from adk_fluent.backends.events import AgentEvent
 from adk_fluent.backends.temporal.anew import Anew
 from adk_fluent.backends.temporal.engine import TemporalEngine, engine_of

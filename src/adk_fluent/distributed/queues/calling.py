@@ -19,7 +19,7 @@ from adk_fluent.distributed.working import check_files, crossing_of, events_of
 from adk_fluent.errors import SegmentError
 
 if TYPE_CHECKING:
-    from adk_fluent.backends.adk.steps.segment import Came, Work
+    from adk_fluent.backends.adk.api import segments
     from adk_fluent.backends.temporal import turns
     from adk_fluent.backends.temporal.connecting import Address
     from adk_fluent.backends.temporal.policy import StepPolicy
@@ -55,7 +55,7 @@ class Queue:
         broker_of(self._endpoint)  # which says what is wrong with it before anything runs
         self._lines = WeakKeyDictionary[asyncio.AbstractEventLoop, _Line]()
 
-    async def run(self, work: Work) -> AsyncGenerator[Came, None]:
+    async def run(self, work: segments.Work) -> AsyncGenerator[segments.Came, None]:
         """What happens in the segment; who stops waiting leaves the work to the engine.
 
         Raises:

@@ -17,8 +17,8 @@ from typing import Any, Final, cast
 
 from google.adk.tools.base_toolset import BaseToolset
 
+from adk_fluent._loops import to_the_end
 from adk_fluent.backends.adk.compat import private
-from adk_fluent.backends.adk.compat.finishing import to_the_end
 
 PATIENCE: Final = 10.0
 """Seconds that a connection which was given up may take to end."""

@@ -10,8 +10,8 @@ from google.adk.agents.invocation_context import InvocationContext
 from google.adk.events.event import Event
 from google.adk.sessions import BaseSessionService, Session
 
+from adk_fluent._loops import to_the_end
 from adk_fluent.backends.adk.compat import private
-from adk_fluent.backends.adk.compat.finishing import to_the_end
 
 
 class SessionsOver(BaseSessionService):

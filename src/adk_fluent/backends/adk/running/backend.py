@@ -8,7 +8,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import cache, cached_property, partial
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast, overload
 
 from google.adk.agents.base_agent import BaseAgent
 from google.adk.apps.app import App
@@ -21,17 +21,19 @@ from google.adk.sessions import BaseSessionService, Session
 from google.adk.tools.base_toolset import BaseToolset
 
 from adk_fluent import _real_models
+from adk_fluent._loops import to_the_end
 from adk_fluent.analysis.visibility import Outlet, outlet_of
 from adk_fluent.backends.adk import resources
 from adk_fluent.backends.adk.compat import private
-from adk_fluent.backends.adk.compat.finishing import to_the_end
 from adk_fluent.backends.adk.compat.temporary import TemporaryState, temporary
 from adk_fluent.backends.adk.compile.boundaries import with_crossings
 from adk_fluent.backends.adk.compile.compiler import compile_tree
 from adk_fluent.backends.adk.compile.scope import can_pause
+from adk_fluent.backends.adk.compile.workflow import build_workflow
 from adk_fluent.backends.adk.context.helper_models import named_model
 from adk_fluent.backends.adk.events.approvals import asked_by, message_of
 from adk_fluent.backends.adk.middleware import runs
+from adk_fluent.backends.adk.middleware.parting import check_places
 from adk_fluent.backends.adk.remote.noting import Answering
 from adk_fluent.backends.adk.running.answering import AnsweredOnce, answering
 from adk_fluent.backends.adk.running.convert import (
@@ -46,7 +48,7 @@ from adk_fluent.backends.adk.running.convert import (
 )
 from adk_fluent.backends.adk.running.guarding import RealModels
 from adk_fluent.backends.adk.running.live import LiveLine
-from adk_fluent.backends.adk.running.middleware import middleware_plugins
+from adk_fluent.backends.adk.running.middleware import acting, middleware_plugins
 from adk_fluent.backends.adk.running.runner import FluentRunner, Services, shared_services
 from adk_fluent.backends.adk.running.store_errors import telling_of
 from adk_fluent.backends.adk.running.stored import stored
@@ -68,7 +70,11 @@ from adk_fluent.ir.base import Node
 from adk_fluent.ir.naming import Named, resolve_names
 from adk_fluent.ir.nodes import AgentNode, RemoteAgentNode
 
+if TYPE_CHECKING:
+    from google.adk.workflow import Workflow
+
 DEFAULT_USER = "user"
+"""Whose sessions are when a caller names no user."""
 
 
 @dataclass(frozen=True)
@@ -106,6 +112,14 @@ class Compiled:
     def outlet(self) -> Outlet:
         """Who should see which events."""
         return outlet_of(self.named.root)
+
+    def check_places(self) -> None:
+        """Check that all middleware can act where the workers of an engine ask the models.
+
+        Raises:
+            BackendError: one that goes by earlier runs cannot act in a worker, or has one inside that cannot.
+        """
+        check_places(acting(cast(BaseAgent, self.app.root_agent)))
 
     def published(self) -> App:
         """The app for ADK's own runners and servers, whose events only a plugin can mark.
@@ -239,9 +253,12 @@ class ADKBackend:
 
     def compiled_tree(self, named: Named, config: ExecutionConfig) -> BaseAgent:
         """The native agents of a tree."""
-        tree = with_crossings(named, config)
+        return self.native_tree(with_crossings(named, config), config)
+
+    def native_tree(self, named: Named, config: ExecutionConfig) -> BaseAgent:
+        """The native agents of a tree as it is, with the models that this backend gives."""
         return compile_tree(
-            tree,
+            named,
             self.model_for,
             self.helper_for,
             self.another_model,
@@ -482,8 +499,18 @@ class ADKBackend:
                 yield to_agent_event(event, session_id, compiled.models)
 
 
-def build(node: Node) -> BaseAgent:
-    """The native root agent for `node`, for `adk web` and everything else that takes an ADK agent."""
+@overload
+def build(node: Node, target: Literal["agent"] = "agent") -> BaseAgent: ...
+@overload
+def build(node: Node, target: Literal["agent", "workflow"]) -> BaseAgent | Workflow: ...
+def build(node: Node, target: Literal["agent", "workflow"] = "agent") -> BaseAgent | Workflow:
+    """The native root agent for `node`, for `adk web` and everything else that takes an ADK agent.
+
+    Args:
+        target: `workflow` gives an ADK 2.x `Workflow` instead, as `build_workflow` makes it.
+    """
+    if target == "workflow":
+        return build_workflow(node)
     # What the check finds is logged where a run begins; here it would cost more than the agents themselves.
     check_on_build(node, state={}, mode="off")
     return compile_tree(with_crossings(resolve_names(node), ExecutionConfig()))

@@ -1,4 +1,4 @@
-"""Runs one segment of a pipeline with what crossed into it, in a session of its own."""
+"""Segments: the agents that stand for those elsewhere, and runs of one with what crossed into it."""
 
 from __future__ import annotations
 
@@ -9,17 +9,31 @@ from typing import TYPE_CHECKING, Any
 from google.adk.events.event import Event
 from google.adk.sessions import Session
 
+from adk_fluent.backends.adk.compile.boundaries import inside_limit
 from adk_fluent.backends.adk.events.partial import PartOfSession
 from adk_fluent.backends.adk.events.stored import from_json, message_from_json, to_json
 from adk_fluent.backends.adk.running.convert import run_config
 from adk_fluent.backends.adk.running.toolsets import in_use
 from adk_fluent.backends.adk.steps.leaves import FluentAgent
-from adk_fluent.backends.adk.steps.segment import Came, Work
+from adk_fluent.backends.adk.steps.segment import Came, Elsewhere, Work, in_time, in_turn, segment_agent
 from adk_fluent.ir.scopes import is_temporary
 
 if TYPE_CHECKING:
     from adk_fluent.backends.adk.running.backend import Compiled
     from adk_fluent.backends.adk.running.runner import Services
+
+
+__all__ = [
+    "Came",
+    "Elsewhere",
+    "Work",
+    "continuing",
+    "in_time",
+    "in_turn",
+    "inside_limit",
+    "run_segment",
+    "segment_agent",
+]
 
 
 def continuing(compiled: Compiled, others: Iterable[str]) -> Compiled:

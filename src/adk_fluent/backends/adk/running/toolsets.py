@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from threading import Lock
 from typing import Final
@@ -19,8 +19,8 @@ from google.adk.agents.base_agent import BaseAgent
 from google.adk.tools.agent_tool import AgentTool as AdkAgentTool
 from google.adk.tools.base_toolset import BaseToolset
 
+from adk_fluent._loops import to_the_end
 from adk_fluent.backends.adk.compat import private
-from adk_fluent.backends.adk.compat.finishing import to_the_end
 from adk_fluent.backends.adk.compat.mcp_sessions import end_with_the_run
 from adk_fluent.backends.adk.tools.around import AroundToolset
 from adk_fluent.backends.adk.tools.sources import mcp_toolset
@@ -100,6 +100,29 @@ def _tools_in(root: Node) -> Iterator[object]:
                 yield mcp_toolset(part, node.name) if isinstance(part, Mcp) else part
                 if isinstance(part, AgentTool):
                     yield from _tools_in(part.body)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTools:
+    """What the tools of a tree hold open, such as connections to MCP servers.
+
+    Attributes:
+        root: the tree.
+    """
+
+    root: Node
+
+    async def take(self) -> None:
+        """Keep it open from run to run; to be followed by `give_back`."""
+        await take(toolsets_in(self.root))
+
+    async def give_back(self) -> None:
+        """Close it, unless somebody else uses it."""
+        await give_back(toolsets_in(self.root))
+
+    def in_use(self) -> AbstractAsyncContextManager[None]:
+        """Whatever opens it meanwhile, it stays open to the end; the last user closes it."""
+        return in_use(toolsets_in(self.root))
 
 
 @dataclass(slots=True)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 from weakref import WeakKeyDictionary, WeakSet
 
+from adk_fluent._loops import is_cancelled
 from adk_fluent.backends.afoot import Afoot
 
 T = TypeVar("T")
@@ -135,12 +136,6 @@ def _cancel(tasks: Sequence[asyncio.Task[Any]]) -> None:
         if task not in _cancelled:  # a second time would disturb what it still has to close
             _cancelled.add(task)
             task.cancel()
-
-
-def is_cancelled() -> bool:
-    """Whether somebody cancelled this task; if not, a `CancelledError` in it came from inside."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
 
 
 _inside: WeakKeyDictionary[asyncio.Task[Any], list[Sequence[asyncio.Task[None]]]] = WeakKeyDictionary()

@@ -13,13 +13,14 @@ from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.invocation_context import InvocationContext
 from google.adk.events.event import Event
 
+from adk_fluent._loops import is_cancelled
 from adk_fluent.backends.adk.compat import private
 from adk_fluent.backends.adk.compat.temporary import with_temporary
 from adk_fluent.backends.adk.events.signals import pauses
 from adk_fluent.backends.adk.middleware import runs
 from adk_fluent.backends.adk.steps.branches import Attempt, Item, Turns, on_branch
 from adk_fluent.backends.adk.steps.composites import Composite, Start
-from adk_fluent.backends.adk.steps.concurrency import interleave, is_cancelled
+from adk_fluent.backends.adk.steps.concurrency import interleave
 from adk_fluent.backends.adk.steps.leaves import Events, Position
 from adk_fluent.backends.adk.steps.seen import Seen
 from adk_fluent.backends.afoot import Afoot

@@ -1,0 +1,139 @@
+"""The interface of the ADK backend: all that the rest of adk-fluent uses of it.
+
+`./dev lint` refuses every other import of what is below `backends/adk`. Names are imported on first use. Some
+are modules: their functions belong together, and are used as `places.is_shared(...)`.
+
+Run expressions on ADK
+
+- `ADKBackend`: compiles expressions to native ADK objects and runs them on ADK's runner.
+- `BackendOver`: the base of backends that run expressions as another backend does, and add something.
+- `Compiled`: an expression as a native app, with what is needed to run it.
+- `Services`: where the sessions, artifacts, memories and credentials of a run are kept.
+- `DEFAULT_USER`: the user of a run that names none.
+- `default_backend`: the backend of runs that name none.
+- `fresh_services`: services in memory that no other run uses.
+- `build`: the native agent, or workflow, of an expression, for ADK's own tools.
+- `can_pause`: whether a run of an expression may stop to wait for a person.
+- `OpenTools`: what the tools of an expression hold open, such as connections to MCP servers.
+- `close_inside`: closes the middleware of an expression.
+
+Take over what was made with ADK alone
+
+- `native`: runs native agents and apps, and reads agents from YAML files.
+- `read`: the nodes that a native agent, workflow or app would have been.
+- `proving`: what runs of a native agent and of its expression did, and where they differ.
+- `standing`: runs in which no tool of the user's does anything.
+
+Answer in the place of models
+
+- `scripting`: the base of backends that ask no agent's own model, and the models that their names mean.
+- `Script`: the responses of one agent, in order.
+- `ScriptedLlm`: the model that gives them.
+- `Response`: what a script can hold.
+- `ToolCall`: a function call that a scripted model makes.
+- `ModelRequest`: a request to a model, as tests read it.
+- `check_script`: refuses what can never be a response.
+- `injected_names`: the resources that the functions of an expression are given.
+
+Record runs and play them again
+
+- `parts`: ADK's messages, responses, actions and events from their JSON.
+- `recorded`: the artifacts that a run finds and saves, and how a replay restores them.
+- `Answering`: what answers calls of a remote agent in the place of its process.
+- `event_of`: a recorded response of a remote agent as the event that it was.
+- `as_outcome`: marks the error of a recorded tool call, so that it counts as raised by the tool.
+- `works_inside`: whether a tool acts inside the run alone, so that a replay runs it.
+- `stores_what_plugins_give`: whether the installed ADK stores the event that a plugin returns.
+- `clock_of_events`: the clock that dates ADK's events.
+- `ids`: where ADK gets ids, time and chance from, for runs that are run again from their history.
+
+Ask, store and spread
+
+- `approvals`: questions to people in ADK's events, and their answers.
+- `REFUSED`: the metadata key of an event that tells that a person refused.
+- `close`: what closes a resource that functions are given, as users mark it.
+- `VisibilityPlugin`: marks every event with whether the user should see it.
+- `sqlite`: session stores in SQLite files, and turns of those who write to one.
+- `places`: where artifacts are kept, and whether other processes find them there.
+- `segments`: the parts of an expression that run elsewhere, and what crosses to them and back.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from adk_fluent._lazy import lazy
+
+if TYPE_CHECKING:
+    from adk_fluent.backends.adk.adopting.reading import read
+    from adk_fluent.backends.adk.artifacts import places, recorded
+    from adk_fluent.backends.adk.compat import ids
+    from adk_fluent.backends.adk.compat.clock import clock_of_events
+    from adk_fluent.backends.adk.compat.private import stores_what_plugins_give
+    from adk_fluent.backends.adk.compile.scope import can_pause, injected_names
+    from adk_fluent.backends.adk.events import approvals, parts
+    from adk_fluent.backends.adk.events.signals import REFUSED
+    from adk_fluent.backends.adk.middleware.stack import as_outcome
+    from adk_fluent.backends.adk.remote.noting import Answering, event_of
+    from adk_fluent.backends.adk.resources import close
+    from adk_fluent.backends.adk.running import native, proving, scripting, segments, sqlite, standing
+    from adk_fluent.backends.adk.running.backend import (
+        DEFAULT_USER,
+        ADKBackend,
+        Compiled,
+        build,
+        default_backend,
+    )
+    from adk_fluent.backends.adk.running.middleware import close_inside
+    from adk_fluent.backends.adk.running.over import BackendOver
+    from adk_fluent.backends.adk.running.runner import Services, fresh_services
+    from adk_fluent.backends.adk.running.toolsets import OpenTools
+    from adk_fluent.backends.adk.running.visibility import VisibilityPlugin
+    from adk_fluent.backends.adk.steps.model_request import ModelRequest
+    from adk_fluent.backends.adk.steps.scripted import Response, Script, ScriptedLlm, ToolCall, check_script
+    from adk_fluent.backends.adk.tools.inside import works_inside
+
+__all__ = [
+    "DEFAULT_USER",
+    "REFUSED",
+    "ADKBackend",
+    "Answering",
+    "BackendOver",
+    "Compiled",
+    "ModelRequest",
+    "OpenTools",
+    "Response",
+    "Script",
+    "ScriptedLlm",
+    "Services",
+    "ToolCall",
+    "VisibilityPlugin",
+    "approvals",
+    "as_outcome",
+    "build",
+    "can_pause",
+    "check_script",
+    "clock_of_events",
+    "close",
+    "close_inside",
+    "default_backend",
+    "event_of",
+    "fresh_services",
+    "ids",
+    "injected_names",
+    "native",
+    "parts",
+    "places",
+    "proving",
+    "read",
+    "recorded",
+    "scripting",
+    "segments",
+    "sqlite",
+    "standing",
+    "stores_what_plugins_give",
+    "works_inside",
+]
+
+if not TYPE_CHECKING:  # a checker that sees it would take any name for a name of the module
+    __getattr__ = lazy(__name__)
