@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -812,6 +812,84 @@ async def test_what_fails_at_the_same_time_fails_in_the_recorded_order(
         with suppress(ADKFluentError):
             await within_limit(watched.run(turn, backend=backend, session_id=turn))
     recording = Recording.from_json(tape.get_recording().to_json())
+    again = await within_limit(recording.replay(pipeline))
+    assert str(diff_recordings(recording, again)).startswith("No difference: ")
+    assert [run.error for run in again.runs] == [run.error for run in recording.runs]
+    assert met(again) == met(recording)
+
+
+NEVER = 10**6
+"""Rounds of the event loop in which nothing comes to an end."""
+
+
+class Lag(Middleware):
+    """Lets steps begin and end late, by rounds that are other ones in a replay."""
+
+    def __init__(self) -> None:
+        self.rounds: Mapping[str, int] = {}
+
+    async def before_agent(self, ctx: Any, agent_name: str) -> None:
+        """A step is about to begin."""
+        await self._wait(f"{agent_name} begins")
+
+    def step(self, name: str, does: Callable[[Mapping[str, Any]], Any]) -> Any:
+        """A step that does something, and then ends late, well or with an error."""
+
+        async def late(state: Any) -> Any:
+            done = does(state)
+            await self._wait(name)
+            if isinstance(done, Exception):
+                raise done
+            return done
+
+        late.__name__ = name
+        return late
+
+    async def _wait(self, name: str) -> None:
+        for _ in range(self.rounds.get(name, 0)):
+            await asyncio.sleep(0)
+
+
+Pace = Mapping[str, int]
+SHIFTED: Mapping[str, tuple[Callable[[Lag], Any], Pace, Pace]] = {
+    "the first error": (
+        lambda lag: FanOut(
+            lag.step("one", lambda state: ValueError("one")), lag.step("two", lambda state: ValueError("two"))
+        ),
+        {"one": NEVER},
+        {"two": 50},
+    ),
+    "what a step reads when it begins": (
+        lambda lag: FanOut(
+            lag.step("writes", lambda state: {"x": 1}),
+            lag.step("reads", lambda state: {"seen": state.get("x")}),
+        ),
+        {"writes": 9, "reads": 50},
+        {"reads begins": 50},
+    ),
+    "a race that an error ends": (
+        lambda lag: FanOut(
+            lag.step("fails", lambda state: ValueError("no")),
+            race(lag.step("one", lambda state: {"x": 1}), lag.step("two", lambda state: {"x": 2})),
+        ),
+        {"fails": 20, "one": NEVER, "two": NEVER},
+        {"fails": 60},
+    ),
+}
+"""Name → a pipeline, and the pace of its steps in the recording and in the replay."""
+
+
+@pytest.mark.parametrize("name", SHIFTED)
+async def test_steps_that_keep_another_pace_do_the_same(name: str) -> None:
+    """Errors, the state that a step reads, and the events of a race come in the recorded order."""
+    make, recorded_pace, replayed_pace = SHIFTED[name]
+    lag, tape = Lag(), Recorder()
+    pipeline = (make(lag) >> END).middleware(lag)
+    lag.rounds = recorded_pace
+    with suppress(ADKFluentError):
+        await within_limit(tape.install(pipeline).run("Go", backend=mock_backend({"z": "end"})))
+    recording = Recording.from_json(tape.get_recording().to_json())
+    lag.rounds = replayed_pace
     again = await within_limit(recording.replay(pipeline))
     assert str(diff_recordings(recording, again)).startswith("No difference: ")
     assert [run.error for run in again.runs] == [run.error for run in recording.runs]

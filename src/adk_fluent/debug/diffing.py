@@ -7,12 +7,14 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, cast
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, cast
 
 from adk_fluent._redaction import Redactor
 from adk_fluent.backends.events import AgentEvent, events_in
+from adk_fluent.debug.events import IdNames, facts_of
 from adk_fluent.debug.lanes import has_lost
-from adk_fluent.debug.requests import Asked, changed_channels, lines_between, same_request
+from adk_fluent.debug.requests import Asked, changed_channels, lines_between, same_request, similarity
 from adk_fluent.debug.values import Failure, LLMInteraction, ToolInteraction
 from adk_fluent.errors import ArgumentError
 
@@ -21,14 +23,9 @@ if TYPE_CHECKING:
 
 Kind: TypeAlias = Literal["changed", "moved", "missing", "added"]
 
-_COMPARED: Final = ("content", "parts", "state_delta", "artifact_delta", "transfer_to", "escalate", "error")
-"""Fields of an event that are compared as they are."""
-
-_ID: Final = 16
-"""Characters of the shortest id that is made up; others are words, such as the name of a session."""
-
 Facts = Mapping[str, Any]
 V = TypeVar("V", LLMInteraction, ToolInteraction)
+T = TypeVar("T")
 _Lost = Sequence[Callable[["LLMInteraction | ToolInteraction"], bool]]
 
 
@@ -201,13 +198,14 @@ def diff_events(before: Iterable[AgentEvent], after: Iterable[AgentEvent]) -> Ev
     redacted = Redactor()
     olds, news = _laid_out(before, redacted), _laid_out(after, redacted)
     old_left, new_left = _unmatched(olds, news)
-    changes = [*_moved(old_left, new_left), *_changed(old_left, new_left)]
-    changes += [_Placed(old.place, EventChange("missing", old.event.author, old.event)) for old in old_left]
-    changes += [
-        _Placed(new.place, EventChange("added", new.event.author, None, new.event)) for new in new_left
-    ]
-    changes.sort(key=lambda change: change.place)
-    return EventDiff(tuple(change.change for change in changes), len(olds))
+    places: list[tuple[int, EventChange]] = []
+    for old, new in _pairs(old_left, new_left, lambda one, other: one.text == other.text):
+        places.append((new.place, EventChange("moved", new.event.author, old.event, new.event)))
+    for alike in (_tell_of_the_same, _are_of_one_agent):
+        places += [(new.place, _change(old, new)) for old, new in _pairs(old_left, new_left, alike)]
+    places += [(old.place, EventChange("missing", old.event.author, old.event)) for old in old_left]
+    places += [(new.place, EventChange("added", new.event.author, None, new.event)) for new in new_left]
+    return EventDiff(tuple(change for _, change in sorted(places, key=itemgetter(0))), len(olds))
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,68 +219,15 @@ class _Event:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Placed:
-    """A change, and where it is."""
-
-    place: int
-    change: EventChange
-
-
 def _laid_out(events: Iterable[AgentEvent], redacted: Redactor) -> list[_Event]:
     whole = [event for event in events_in(events, "diff_events()") if not event.is_partial]
-    names = _Names(whole)
+    names = IdNames(whole)
     made: list[_Event] = []
     for place, event in enumerate(whole):
-        facts = cast("dict[str, Any]", redacted(names.given_to(_facts(event))))
+        facts = cast("dict[str, Any]", redacted(names.given_to(facts_of(event))))
         text = json.dumps([event.author, facts], sort_keys=True, ensure_ascii=False)
         made.append(_Event(place, event, names.of_branch(event.branch), facts, text))
     return made
-
-
-def _facts(event: AgentEvent) -> dict[str, Any]:
-    """What of an event counts, as JSON."""
-    data = event.to_dict()
-    facts: dict[str, Any] = {name: data[name] for name in _COMPARED if data[name]}
-    calls = [{"name": call["tool_name"], "args": call["args"]} for call in data["tool_calls"]]
-    results = [{"name": each["tool_name"], "result": each["result"]} for each in data["tool_responses"]]
-    asked = [{"agent": e["agent"], "message": e["message"], "payload": e["payload"]} for e in data["pending"]]
-    more = {"tool_calls": calls, "tool_responses": results, "pending": asked}
-    return facts | {name: value for name, value in more.items() if value}
-
-
-class _Names:
-    """Gives the ids of a run names that are the same in every run: the order in which they occur."""
-
-    def __init__(self, events: Iterable[AgentEvent]) -> None:
-        self._names: dict[str, str] = {}
-        for event in events:
-            for call in (*event.tool_calls, *event.tool_responses):
-                self._name(call.call_id, "call")
-            for asked in event.pending:
-                self._name(asked.id, "approval")
-            self._name(event.invocation_id, "run")
-            self._name(event.session_id, "session")
-            self._name(event.id, "event")
-
-    def _name(self, key: str, kind: str) -> None:
-        if len(key) >= _ID:
-            self._names.setdefault(key, f"<{kind} {len(self._names) + 1}>")
-
-    def of_branch(self, branch: str | None) -> str | None:
-        """The branch, with the names of the calls inside which its agents run: `child@<id of the call>`."""
-        parts = [part.partition("@") for part in (branch or "").split(".")]
-        return ".".join(agent + at + self.given_to(key) for agent, at, key in parts) if branch else None
-
-    def given_to(self, value: Any) -> Any:
-        """The value, with names in the place of ids."""
-        if isinstance(value, str):
-            return self._names.get(value, value)
-        if isinstance(value, list):
-            return [self.given_to(item) for item in cast("list[Any]", value)]
-        if isinstance(value, dict):
-            return {key: self.given_to(item) for key, item in cast("dict[str, Any]", value).items()}
-        return value
 
 
 def _unmatched(olds: Sequence[_Event], news: Sequence[_Event]) -> tuple[list[_Event], list[_Event]]:
@@ -292,9 +237,8 @@ def _unmatched(olds: Sequence[_Event], news: Sequence[_Event]) -> tuple[list[_Ev
     for branch in dict.fromkeys(each.branch for each in (*olds, *news)):
         one = [each for each in olds if each.branch == branch]
         other = [each for each in news if each.branch == branch]
-        matcher = difflib.SequenceMatcher(
-            None, [each.text for each in one], [each.text for each in other], autojunk=False
-        )
+        texts = [[each.text for each in side] for side in (one, other)]
+        matcher = difflib.SequenceMatcher(None, *texts, autojunk=False)
         for tag, start, end, start_other, end_other in matcher.get_opcodes():
             if tag != "equal":
                 old_left += one[start:end]
@@ -302,27 +246,23 @@ def _unmatched(olds: Sequence[_Event], news: Sequence[_Event]) -> tuple[list[_Ev
     return old_left, new_left
 
 
-def _moved(olds: list[_Event], news: list[_Event]) -> Iterator[_Placed]:
-    """Those that are in both, in another place; they are taken out."""
+def _pairs(olds: list[T], news: list[T], alike: Callable[[T, T], bool]) -> Iterator[tuple[T, T]]:
+    """Those that are alike, one of each; they are taken out."""
     for old in list(olds):
-        new = next((each for each in news if each.text == old.text), None)
+        new = next((each for each in news if alike(old, each)), None)
         if new is not None:
             olds.remove(old)
             news.remove(new)
-            yield _Placed(new.place, EventChange("moved", new.event.author, old.event, new.event))
+            yield old, new
 
 
-def _changed(olds: list[_Event], news: list[_Event]) -> Iterator[_Placed]:
-    """Those of one agent that are in both with other contents; they are taken out."""
-    for alike in (True, False):  # first those that tell of the same, such as an answer each
-        for old in list(olds):
-            of_agent = [each for each in news if each.event.author == old.event.author]
-            if alike:
-                of_agent = [each for each in of_agent if each.facts.keys() == old.facts.keys()]
-            if of_agent:
-                olds.remove(old)
-                news.remove(of_agent[0])
-                yield _Placed(of_agent[0].place, _change(old, of_agent[0]))
+def _are_of_one_agent(old: _Event, new: _Event) -> bool:
+    return old.event.author == new.event.author
+
+
+def _tell_of_the_same(old: _Event, new: _Event) -> bool:
+    """Whether both are, for example, an answer of one agent."""
+    return _are_of_one_agent(old, new) and old.facts.keys() == new.facts.keys()
 
 
 def _change(old: _Event, new: _Event) -> EventChange:
@@ -332,21 +272,6 @@ def _change(old: _Event, new: _Event) -> EventChange:
     texts = changed.get("content")
     alike = None if texts is None else similarity(texts[0] or "", texts[1] or "")
     return EventChange("changed", new.event.author, old.event, new.event, changed, alike)
-
-
-def similarity(one: str, other: str) -> float:
-    """How much of two texts is alike, from 0 to 1: twice the matching characters over all of them.
-
-    The measure of Ratcliff and Obershelp, as `difflib.SequenceMatcher.ratio` computes it; beyond 2,000
-    characters words are compared, and beyond 2,000 words no longer their order.
-
-    >>> similarity("Hello.", "Helo."), similarity("", "")
-    (0.9090909090909091, 1.0)
-    """
-    long = max(len(one), len(other)) > 2000
-    texts = (one.split(), other.split()) if long else (one, other)
-    matcher = difflib.SequenceMatcher(None, *texts, autojunk=False)
-    return matcher.quick_ratio() if max(map(len, texts)) > 2000 else matcher.ratio()
 
 
 # --- recordings -----------------------------------------------------------------------------------
@@ -373,10 +298,9 @@ def diff_recordings(before: Recording, after: Recording) -> RecordingDiff:
             )
     lost = [partial(has_lost, each) for each in (before, after)]
     releases = {each.versions.get("google-adk") for each in (before, after)}
-    alike = len(releases) == 1
     return RecordingDiff(
         diff_events(before.events, after.events),
-        tuple(_requests(before, after, lost, alike=alike)),
+        tuple(_requests(before, after, lost, alike=len(releases) == 1)),
         tuple(_tools(before.tool_interactions, after.tool_interactions, lost)),
         before.ir_hash == after.ir_hash,
         _errors(before, after),
@@ -407,9 +331,8 @@ def _heard(recording: Recording) -> list[LLMInteraction]:
 def _requests(before: Recording, after: Recording, lost: _Lost, *, alike: bool) -> Iterator[CallChange]:
     defaults = [each.metadata.get("default_model") for each in (before, after)]
 
-    def asked(*calls: LLMInteraction) -> Iterator[Asked]:
-        for call, default in zip(calls, defaults, strict=True):
-            yield Asked(call.request, call.prompt, call.state, default)
+    def asked(*calls: LLMInteraction) -> list[Asked]:
+        return [Asked(c.request, c.prompt, c.state, d) for c, d in zip(calls, defaults, strict=True)]
 
     def channels(old: LLMInteraction, new: LLMInteraction) -> dict[str, list[str]]:
         one, other = asked(old, new)
@@ -422,10 +345,7 @@ def _requests(before: Recording, after: Recording, lost: _Lost, *, alike: bool) 
         one, other = asked(old, new)
         return _said(old) == _said(new) and same_request(one, other, worded_alike=alike)
 
-    heard = [_heard(each) for each in (before, after)]
-    for key in dict.fromkeys(call.key for calls in heard for call in calls):
-        olds, news = ([call for call in calls if call.key == key] for calls in heard)
-        yield from _calls(key, olds, news, channels, same, lost)
+    yield from _calls(_heard(before), _heard(after), channels, same, lost)
 
 
 def _said(call: LLMInteraction) -> str:
@@ -439,49 +359,35 @@ def _tools(
     before: Sequence[ToolInteraction], after: Sequence[ToolInteraction], lost: _Lost
 ) -> Iterator[CallChange]:
     def channels(old: ToolInteraction, new: ToolInteraction) -> dict[str, list[str]]:
-        pairs = {
-            "args": (old.args, new.args),
-            "result": (old.result or old.error, new.result or new.error),
-        }
+        pairs = {"args": (old.args, new.args), "result": (old.result or old.error, new.result or new.error)}
         found = {name: list(lines_between(f"{one}", f"{other}")) for name, (one, other) in pairs.items()}
         return {name: lines for name, lines in found.items() if lines}
 
     def same(old: ToolInteraction, new: ToolInteraction) -> bool:
         return (old.args, old.result, old.error) == (new.args, new.result, new.error)
 
-    for key in dict.fromkeys(call.key for call in (*before, *after)):
-        olds, news = ([call for call in calls if call.key == key] for calls in (before, after))
-        yield from _calls(key, olds, news, channels, same, lost)
+    yield from _calls(before, after, channels, same, lost)
 
 
 def _calls(
-    key: str,
-    olds: list[V],
-    news: list[V],
+    before: Sequence[V],
+    after: Sequence[V],
     channels: Callable[[V, V], Mapping[str, list[str]]],
     same: Callable[[V, V], bool],
     lost: _Lost,
 ) -> Iterator[CallChange]:
-    """What differs between the calls of one agent or tool; which of equal ones came first does not count."""
-    for old in list(olds):
-        found = next((new for new in news if same(old, new)), None)
-        if found is not None:
-            olds.remove(old)
-            news.remove(found)
-    for old, new in zip(olds, news, strict=False):
-        changed = channels(old, new)
-        given_up = lost[0](old) and lost[1](new)
-        if not given_up or changed.keys() - {
-            "response",
-            "result",
-        }:  # whether it was answered by then is chance
-            yield CallChange("changed", key, new.call, changed)
-    for old in olds[len(news) :]:
-        if not (lost[0](old) or _is_remembered(old)):
-            yield CallChange("missing", key, old.call)
-    for new in news[len(olds) :]:
-        if not (lost[1](new) or _is_remembered(new)):
-            yield CallChange("added", key, new.call)
+    """What differs between calls, agent by agent; which of equal ones came first does not count."""
+    for key in dict.fromkeys(call.key for call in (*before, *after)):
+        olds, news = ([call for call in calls if call.key == key] for calls in (before, after))
+        list(_pairs(olds, news, same))  # those that are equal
+        for old, new in zip(olds, news, strict=False):
+            changed = channels(old, new)
+            given_up = lost[0](old) and lost[1](new)  # whether it was answered by then is chance
+            if not given_up or changed.keys() - {"response", "result"}:
+                yield CallChange("changed", key, new.call, changed)
+        gone, more = olds[len(news) :], news[len(olds) :]
+        yield from (CallChange("missing", key, c.call) for c in gone if not (lost[0](c) or _is_remembered(c)))
+        yield from (CallChange("added", key, c.call) for c in more if not (lost[1](c) or _is_remembered(c)))
 
 
 def _is_remembered(call: LLMInteraction | ToolInteraction) -> bool:

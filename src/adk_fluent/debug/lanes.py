@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
 if TYPE_CHECKING:
     from adk_fluent.debug.recording import Recording
     from adk_fluent.debug.values import Choice, LLMInteraction, ToolInteraction
+
+V = TypeVar("V", "LLMInteraction", "ToolInteraction")
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,3 +135,33 @@ def _points(recording: Recording) -> Iterator[tuple[int, Point]]:
         yield used.started, Point(used.at, *of, "beside")
         if used.ended is not None:
             yield used.ended, Point(used.at + used.seconds, *of, "beside")
+
+
+class CallQueue(Generic[V]):
+    """The recorded calls of one agent, or of one tool of it, that were not made again yet."""
+
+    def __init__(self, calls: Iterable[V] = ()) -> None:
+        self.all: list[V] = list(calls)
+        self.left: list[V] = list(self.all)
+        self.count = len(self.left)
+        self._branches: set[str | None] = {call.branch for call in self.left}
+
+    def candidates(self, branch: str | None, before: float) -> list[V]:
+        """The next one, and those that went on at the same time: which of them came first was chance.
+
+        Args:
+            branch: the lane it is made on; those of other lanes count only where none was made on it.
+            before: only one that was begun before this place.
+        """
+        left = self._on(branch)
+        if not left or left[0].started >= before:
+            return []
+        until = left[0].ended
+        return [call for call in left if until is None or call.started < until]
+
+    def is_behind(self, branch: str, until: float) -> bool:
+        """Whether all that is left on a branch was begun after this place."""
+        return all(call.started > until for call in self._on(branch))
+
+    def _on(self, branch: str | None) -> list[V]:
+        return [call for call in self.left if call.branch == branch or branch not in self._branches]

@@ -1,18 +1,24 @@
-"""The layout of a recording's file, and the check that a file has it."""
+"""The layout of a recording's file, and the checks that a file has it and that the installed ADK reads it."""
 
 from __future__ import annotations
 
 import base64
 import re
 import reprlib
-from collections.abc import Mapping
-from functools import cache
-from typing import Annotated, Any, Final, NotRequired, Required
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from functools import cache, partial
+from types import UnionType
+from typing import Annotated, Any, Final, Literal, Required, Union, get_args, get_origin, get_type_hints
 
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
+from adk_fluent.backends.events import AgentEvent, Usage
+from adk_fluent.debug.recording import Recording
 from adk_fluent.debug.requests import DEEPEST, deeper_than
+from adk_fluent.debug.values import Chunk, LLMInteraction, RecordedRun, SavedArtifact, ToolInteraction
+from adk_fluent.errors import RecordingError, on_one_line
 
 DEEPEST_FILE: Final = DEEPEST + 20
 """Levels of a file that is read; what is recorded stands in a few others."""
@@ -65,13 +71,6 @@ class _Tool(TypedDict, total=False):
     function_declarations: list[Json] | None
 
 
-class _Request(TypedDict, total=False):
-    model: str | None
-    contents: list[_Content] | None
-    tools: list[_Tool | str | list[Any]] | None
-    options: Json | None
-
-
 _Marks = TypedDict(
     "_Marks",
     {"adk_fluent.preface": list[str], "adk_fluent.discards": list[str], "adk_fluent.mock_state": Json},
@@ -86,64 +85,15 @@ class _Answer(TypedDict, total=False):
     custom_metadata: _Marks | None
 
 
-class _Failure(TypedDict, total=False):
-    type: Required[str]
-    message: str
-    status: int | None
-    bases: list[str]
-
-
-class _Chunk(TypedDict, total=False):
-    response: Required[_Answer]
-    at: Seconds
-    seq: Number
-
-
-class _Place(TypedDict, total=False):
-    branch: str | None
-    run: Number
-    seq: Number
-    at: Seconds
-
-
-class _Asked(_Place, total=False):
-    agent_name: Required[str]
-    call: Number
-    error: _Failure | None
-    started: Number
-    ended: Number | None
-    given_up: Number | None
-    limit: Number | None
-    seconds: Seconds
-
-
-class _ModelCall(_Asked, total=False):
-    operation: str | None
+class _Request(TypedDict, total=False):
     model: str | None
-    request: _Request
-    prompt: list[str]
-    state: Json | None
-    chunks: list[_Chunk]
-    remembered: bool
+    contents: list[_Content] | None
+    tools: list[_Tool | str | list[Any]] | None
+    options: Json | None
 
 
 class _Actions(TypedDict, total=False):
     state_delta: Json | None
-
-
-class _Artifact(TypedDict, total=False):
-    filename: Required[str]
-    version: Number
-    part: _Part | None
-
-
-class _ToolCall(_Asked, total=False):
-    tool_name: Required[str]
-    call_id: str
-    args: Json
-    actions: _Actions
-    artifacts: list[_Artifact]
-    inside: bool
 
 
 class _Earlier(TypedDict, total=False):
@@ -152,122 +102,54 @@ class _Earlier(TypedDict, total=False):
     actions: Json | None
 
 
-class _Run(TypedDict, total=False):
-    prompt: _Content
-    session_id: str
-    user_id: str
-    state: Json
-    invocation_id: str
-    streaming: bool
-    live: bool
-    error: _Failure | None
-    left: bool
-    artifacts: list[_Artifact]
-    earlier: list[_Earlier]
-
-
-class _End(_Place, total=False):
-    agent_name: Required[str]
-
-
-class _BranchFailure(_Place, total=False):
-    step: Required[str]
-    child: Number
-
-
-class _Choice(_Place, total=False):
-    contest: Required[str]
-    winner: str
-    began: Number
-    taken: list[str]
-
-
-class _EventCall(TypedDict):
-    tool_name: str
-    args: Json
-    call_id: str
-
-
-class _EventResponse(TypedDict):
-    tool_name: str
-    result: Any
-    call_id: str
-
-
-class _Pending(TypedDict):
-    id: str
-    agent: str
-    message: str
-    payload: Json
-    kind: NotRequired[str]
-
-
-class _Usage(TypedDict, total=False):
-    calls: Number
-    input_tokens: Number
-    output_tokens: Number
-    cached_tokens: Number
-
-
-class _Event(TypedDict, total=False):
-    author: Required[str]
-    content: str | None
-    state_delta: Json
-    artifact_delta: dict[str, Number]
-    transfer_to: str | None
-    escalate: bool
-    tool_calls: list[_EventCall]
-    tool_responses: list[_EventResponse]
-    is_final: bool
-    is_partial: bool
-    end_of_agent: bool
-    agent_state: Json | None
-    metadata: _Marks
-    timestamp: Seconds
-    id: str
-    invocation_id: str
-    parts: list[_Part]
-    branch: str | None
-    model: str | None
-    usage: _Usage | None
-    error: str | None
-    pending: list[_Pending]
-    visibility: str
-    session_id: str
-    input_transcription: str | None
-    output_transcription: str | None
-    turn_complete: bool
-    interrupted: bool
-
-
-class _Step(_Place, total=False):
-    event: Required[_Event]
-    changed: Json
-    lost: bool
-    given: list[Number]
-
-
 class _Metadata(TypedDict, total=False):
     redact: list[str]
     default_model: str | None
     sees_races: bool
 
 
-class _File(TypedDict, total=False):
-    ir_hash: str
-    pipeline: str
-    runs: list[_Run]
-    steps: list[_Step]
-    llm_interactions: list[_ModelCall]
-    tool_interactions: list[_ToolCall]
-    ends: list[_End]
-    begins: list[_End]
-    failures: list[_BranchFailure] | None
-    choices: list[_Choice]
-    spans: list[Json]
-    places: dict[str, str]
-    versions: dict[str, str]
-    metadata: _Metadata
+_NARROWER: Final[Mapping[type, Mapping[str, Any]]] = {
+    AgentEvent: {"parts": list[_Part], "metadata": _Marks, "raw": None},
+    Usage: {"spent": None},
+    Chunk: {"response": _Answer},
+    LLMInteraction: {"request": _Request},
+    ToolInteraction: {"actions": _Actions},
+    SavedArtifact: {"part": _Part | None},
+    RecordedRun: {"prompt": _Content, "earlier": list[_Earlier]},
+    Recording: {"metadata": _Metadata},
+}
+"""Value → fields of which a file says more than their type does; `None` for those that are in no file."""
+
+
+@cache
+def _layout(kind: type[Any]) -> Any:
+    """The layout of a value in a file: its fields, of which only those without a default must be there."""
+    narrower = _NARROWER.get(kind, {})
+    hints = get_type_hints(kind, localns={"Part": Any, "Event": Any})
+    made: dict[str, Any] = {}
+    for each in fields(kind):
+        form = narrower[each.name] if each.name in narrower else _form(hints[each.name])
+        if form is not None:
+            needed = each.default is MISSING and each.default_factory is MISSING
+            made[each.name] = Required[form] if needed else form
+    typed: Any = TypedDict
+    return typed(f"_{kind.__name__}", made, total=False)
+
+
+def _form(hint: Any) -> Any:
+    """What a file holds of a value of this type."""
+    kind, inner = get_origin(hint) or hint, get_args(hint)
+    if hint in (int, float):
+        return Number if hint is int else Seconds
+    if kind in (Union, UnionType):
+        return Union[tuple(map(_form, inner))]  # noqa: UP007  # of types that are known only here
+    if kind is tuple or kind is list:
+        return list[_form(inner[0])]
+    if kind in (dict, Mapping):
+        return dict[str, _form(inner[1])]
+    if kind is Literal:
+        return str
+    return _layout(kind) if is_dataclass(kind) else hint
 
 
 def damage(found: Mapping[str, Any]) -> str | None:
@@ -290,8 +172,8 @@ def damage(found: Mapping[str, Any]) -> str | None:
 
 
 @cache
-def _checks() -> TypeAdapter[_File]:
-    return TypeAdapter(_File)
+def _checks() -> TypeAdapter[Any]:
+    return TypeAdapter(_layout(Recording))
 
 
 def _said(error: ValidationError) -> str:
@@ -322,3 +204,41 @@ def _foreign_run(found: Mapping[str, Any]) -> str | None:
             if each.get("run", 0) >= runs:
                 return f"{part}[{number}] belongs to run {each.get('run', 0)}, of {runs}"
     return None
+
+
+def check_readable(recording: Recording) -> None:
+    """Refuse what the installed ADK cannot read, before anything runs.
+
+    Raises:
+        RecordingError: something in it is no message, answer or action of ADK.
+    """
+    for place, make in _natives(recording):
+        try:
+            make()
+        except ValueError as error:
+            what = on_one_line(error)
+            raise RecordingError(
+                f"{place} of this recording cannot be read by the installed google-adk: {what:.160}. "
+                "Record it again."
+            ) from error
+
+
+def _natives(recording: Recording) -> Iterator[tuple[str, Callable[[], object]]]:
+    """Place → what makes ADK's value of what was recorded there."""
+    from adk_fluent.backends.adk.api import parts, recorded
+
+    for number, run in enumerate(recording.runs):
+        yield f"runs[{number}].prompt", partial(parts.content_from, run.prompt)
+        for place, data in enumerate(run.earlier):
+            yield f"runs[{number}].earlier[{place}]", partial(parts.session_event, data, {})
+    for number, call in enumerate(recording.llm_interactions):
+        for piece, chunk in enumerate(call.chunks):
+            place = f"llm_interactions[{number}].chunks[{piece}].response"
+            yield place, partial(parts.response_from, chunk.response)
+    for number, used in enumerate(recording.tool_interactions):
+        yield f"tool_interactions[{number}].actions", partial(parts.actions_from, used.actions)
+    for artifact in recording.saved_artifacts().values():
+        yield (
+            f"Artifact {artifact.filename!r}",
+            partial(recorded.check_artifact, artifact.version, artifact.part),
+        )

@@ -211,7 +211,7 @@ class Watching(Middleware):
     async def on_event(self, ctx: Context, event: AgentEvent) -> None:
         """An event leaves."""
         if not event.is_partial and event.invocation_id == cast(Placed, ctx).run_id:
-            self._backend.happened(event.author, event.branch, event.id)
+            self._tape.happened(event.author, event.branch, event.id)
 
     async def before_agent(self, ctx: Context, agent_name: str) -> None:
         """An agent or step begins, when it is its turn to."""
@@ -221,7 +221,7 @@ class Watching(Middleware):
     async def after_agent(self, ctx: Context, agent_name: str) -> None:
         """An agent or step ends, when it is its turn to."""
         if came_to_its_end(ctx):
-            await self._backend.ended(agent_name, cast(Placed, ctx).branch, self._played(ctx).until)
+            await self._tape.ended(agent_name, cast(Placed, ctx).branch, self._played(ctx).until)
 
     async def around_model(
         self, ctx: Context, request: LlmRequest, call: CallModel

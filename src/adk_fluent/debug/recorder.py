@@ -203,10 +203,10 @@ class Recorder(Middleware):
         run, asked = self._run(ctx), asked_of(ctx, request)
         notes = run.notes or self._notes(ctx)
         noted = notes.asks(_call(ctx, request, asked, run))
-        with noted.going_on(notes):
+        with noted.going_on():
             async with aclosing(call(request)) as responses:
                 async for response in responses:
-                    notes.gave(noted, response)
+                    noted.gave(response)
                     yield response
 
     def _found(self, ctx: Context, request: LlmRequest, answer: list[Mapping[str, Any]]) -> None:
@@ -237,15 +237,15 @@ class Recorder(Middleware):
                 run=max(run.index, 0),
             )
         )
-        with noted.going_on(notes):
-            with _saves(partial(notes.saved, noted)):
+        with noted.going_on():
+            with _saves(noted.saved):
                 result = cast(object, await call(args))
             given: Any = plain(result)
             if not isinstance(result, dict) and isinstance(given, dict):  # ADK makes a dict of it, too
                 given = {"result": cast("dict[str, Any]", given)}
             after = plain(native.actions)
             actions = {name: value for name, value in after.items() if value != before.get(name)}
-            notes.did(noted, given, actions)
+            noted.did(given, actions)
         return cast(Any, result)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -194,11 +194,11 @@ class Recording:
         Raises:
             RecordingError: as for `load`.
         """
-        return cls(**stored.fields_in(text, where))
+        return stored.recording_in(text, cls, where)
 
     def without(self, redacted: Callable[[Any], Any]) -> Recording:
         """The same, with what was said and known as `redacted` gives it."""
-        return Recording(**stored.redacted_fields(self, redacted))
+        return stored.redacted_copy(self, redacted)
 
     # --- going back to it -------------------------------------------------------------------------
 
@@ -303,6 +303,21 @@ def pipeline_hash(subject: Any) -> str:
     """The hash of an expression or node as a recording notes it: as it runs, without who looks on."""
     node: Node = subject if isinstance(subject, Node) else subject.node
     return ir_hash(resolve_names(rewrite(node, _unobserved)).root)
+
+
+def hash_if_any(tree: Node) -> str:
+    """The hash of what runs; empty for what cannot be hashed, such as a tool that holds itself."""
+    try:
+        return pipeline_hash(tree)
+    except Exception:  # noqa: BLE001  # functions of users may hold anything
+        return ""
+
+
+def places_in(node: Node, path: str) -> Iterator[tuple[str, str]]:
+    """Agent or step → where it stands in the graph."""
+    yield node.name, path
+    for number, child in enumerate(node.children):
+        yield from places_in(child, f"{path}[{number}].{child.name}")
 
 
 def _unobserved(node: Node) -> Node:

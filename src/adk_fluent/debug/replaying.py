@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
-from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, Literal, Never, cast
 
@@ -19,18 +18,18 @@ from adk_fluent.backends.adk.api import (
     as_outcome,
     event_of,
     parts,
-    recorded,
     scripting,
     works_inside,
 )
 from adk_fluent.debug.errors import raised, unknown_class
 from adk_fluent.debug.lanes import has_lost
+from adk_fluent.debug.layout import check_readable
 from adk_fluent.debug.playing import CallLive, Place, Played, Watching, making, redo, restore
 from adk_fluent.debug.recorder import Placed
 from adk_fluent.debug.requests import Asked, request_json
 from adk_fluent.debug.tape import Mismatch, Tape
-from adk_fluent.errors import ArgumentError, RecordingError, ReplayError, on_one_line
-from adk_fluent.middleware.arguments import of_type, whole
+from adk_fluent.errors import ArgumentError, RecordingError, ReplayError
+from adk_fluent.middleware.arguments import of_type, one_of, whole
 from adk_fluent.middleware.protocol import CallTool, Context
 
 if TYPE_CHECKING:
@@ -107,8 +106,8 @@ class ReplayerBackend(scripting.ScriptedBackend):
                 f"ReplayerBackend(recording=) is a Recording, not {given!r:.60}; "
                 "Recording.load(path) reads one."
             )
-        _one_of("on_mismatch", on_mismatch, ("error", "skip", "live"))
-        _one_of("tools", tools, ("recorded", "live"))
+        one_of(on_mismatch, ("error", "skip", "live"), "ReplayerBackend(on_mismatch=)")
+        one_of(tools, ("recorded", "live"), "ReplayerBackend(tools=)")
         if until is not None:
             whole(until, "ReplayerBackend(until=)", 0)
         of_type(live, ADKBackend | None, "ReplayerBackend(live=)", "ADKBackend() or mock_backend({...})")
@@ -213,16 +212,14 @@ class ReplayerBackend(scripting.ScriptedBackend):
         """
         call = self._tape.model(agent, Asked(request_json(request)))
         found: LLMInteraction | None = await self._found(call, inf)
-        if found is not None:
-            async with aclosing(self._played(found)) as responses:
-                async for response in responses:
-                    yield event_of(response, agent)
-        elif self._on_mismatch == "skip" and self._tape.until is None:
-            yield event_of(parts.silence(), agent)
-        else:
+        if found is None and not self._skips:
             async with aclosing(ask()) as events:
                 async for event in events:
                     yield event
+        else:
+            async with aclosing(_silence() if found is None else self._played(found)) as responses:
+                async for response in responses:
+                    yield event_of(response, agent)
         self._tape.passed(call)
 
     def another_model(self, node: AgentNode, origin: str, model: str | BaseLlm) -> BaseLlm:
@@ -265,7 +262,7 @@ class ReplayerBackend(scripting.ScriptedBackend):
         await self._tape.asks(place.key, place.branch, place.until)
         call = self._tape.model(place.key, place.asked, place.before, place.branch)
         found: LLMInteraction | None = await self._found(call, place.before, place.left)
-        source = self._others(live) if found is None else self._played(found)
+        source = self._played(found) if found is not None else _silence() if self._skips else live()
         async with aclosing(source) as responses:
             async for response in responses:
                 yield response
@@ -282,9 +279,8 @@ class ReplayerBackend(scripting.ScriptedBackend):
     async def _ended(self, call: LLMInteraction | ToolInteraction) -> None:
         """The end of a call as it was recorded: well, with an error, or none at all."""
         if call.ended is None:
-            if (
-                limit := self._limit(call)
-            ) is not None:  # it was cut off when the time was over; nobody waits for that again
+            limit = self._limit(call)
+            if limit is not None:  # it was cut off when the time was over; nobody waits for that again
                 await self._tape.order.turn(call.given_up or 0)
                 if not self._tape.is_complete:
                     await self._tape.order.cut()
@@ -336,14 +332,10 @@ class ReplayerBackend(scripting.ScriptedBackend):
         """The place before which a call was made: `before`, or that at which the caller left the run."""
         return before if left is None else min(before, self._tape.recording.extents.get(left, 0) + 1)
 
-    async def _others(self, ask: CallLive) -> AsyncGenerator[LlmResponse, None]:
-        """What is answered in the place of what was not recorded."""
-        if self._on_mismatch == "skip" and self._tape.until is None:
-            yield parts.silence()
-            return
-        async with aclosing(ask()) as responses:
-            async for response in responses:
-                yield response
+    @property
+    def _skips(self) -> bool:
+        """Whether nothing is answered in the place of what was not recorded."""
+        return self._on_mismatch == "skip" and self._tape.until is None
 
     async def _found(self, call: Any, before: float, left: int | None = None) -> Any:
         """A recorded call; `None` for what is answered otherwise."""
@@ -358,16 +350,6 @@ class ReplayerBackend(scripting.ScriptedBackend):
         if self._on_mismatch == "error":
             raise ReplayError(str(call))
         return None
-
-    # --- what looks on ----------------------------------------------------------------------------
-
-    def happened(self, author: str, branch: str | None, event: str) -> None:
-        """An event of this author left."""
-        self._tape.happened(author, branch, event)
-
-    async def ended(self, agent: str, branch: str | None, until: float) -> None:
-        """An agent or step is about to end, in a run that goes on until this place."""
-        await self._tape.ended(agent, branch, until)
 
     async def tool(
         self, ctx: Context, played: Played, name: str, args: dict[str, Any], call: CallTool
@@ -388,12 +370,16 @@ class ReplayerBackend(scripting.ScriptedBackend):
             await restore(known.artifacts, ctx.native, self._tape.recording.saved_artifacts(known.run))
             await self._ended(known)
             return known.result
-        if recorded and self._on_mismatch == "skip" and self._tape.until is None:
+        if recorded and self._skips:
             return {}
         try:
             return await call(args)
         finally:
             self._tape.passed(found)
+
+
+async def _silence() -> AsyncGenerator[LlmResponse, None]:
+    yield parts.silence()
 
 
 class _Remote:
@@ -412,45 +398,3 @@ _LIVE: Final = (
     "This is the recording of a live conversation: what went over its open connection was not recorded, so "
     "it cannot be replayed. Compare its events with diff_events(), or record run, ask, stream or session."
 )
-
-
-def check_readable(recording: Recording) -> None:
-    """Refuse what the installed ADK cannot read, before anything runs.
-
-    Raises:
-        RecordingError: something in it is no message, answer or action of ADK.
-    """
-    for place, make in _natives(recording):
-        try:
-            make()
-        except ValueError as error:
-            what = on_one_line(error)
-            raise RecordingError(
-                f"{place} of this recording cannot be read by the installed google-adk: {what:.160}. "
-                "Record it again."
-            ) from error
-
-
-def _natives(recording: Recording) -> Iterator[tuple[str, Callable[[], object]]]:
-    """Place → what makes ADK's value of what was recorded there."""
-    for number, run in enumerate(recording.runs):
-        yield f"runs[{number}].prompt", partial(parts.content_from, run.prompt)
-        for place, data in enumerate(run.earlier):
-            yield f"runs[{number}].earlier[{place}]", partial(parts.session_event, data, {})
-    for number, call in enumerate(recording.llm_interactions):
-        for piece, chunk in enumerate(call.chunks):
-            place = f"llm_interactions[{number}].chunks[{piece}].response"
-            yield place, partial(parts.response_from, chunk.response)
-    for number, used in enumerate(recording.tool_interactions):
-        yield f"tool_interactions[{number}].actions", partial(parts.actions_from, used.actions)
-    for artifact in recording.saved_artifacts().values():
-        yield (
-            f"Artifact {artifact.filename!r}",
-            partial(recorded.check_artifact, artifact.version, artifact.part),
-        )
-
-
-def _one_of(name: str, value: object, known: tuple[str, ...]) -> None:
-    if value not in known:
-        choices = ", ".join(map(repr, known[:-1]))
-        raise ArgumentError(f"ReplayerBackend({name}=) is {choices} or {known[-1]!r}, not {value!r:.40}.")

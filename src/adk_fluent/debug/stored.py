@@ -7,27 +7,17 @@ import os
 import re
 import reprlib
 import tempfile
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import MISSING, Field, fields
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field, fields, is_dataclass
+from functools import cache, partial
 from pathlib import Path
-from typing import Any, Final, TypeVar, cast
+from types import UnionType
+from typing import Any, Final, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from adk_fluent.backends.events import AgentEvent
 from adk_fluent.debug.events import event_from
 from adk_fluent.debug.requests import plain
-from adk_fluent.debug.values import (
-    Begin,
-    BranchFailure,
-    Choice,
-    Chunk,
-    End,
-    Failure,
-    LLMInteraction,
-    RecordedRun,
-    SavedArtifact,
-    Step,
-    ToolInteraction,
-)
+from adk_fluent.debug.values import Chunk, Failure, SavedArtifact
 from adk_fluent.errors import RecordingError, on_one_line
 
 FORMAT: Final = "adk-fluent recording"
@@ -35,20 +25,7 @@ MAJOR: Final = 1
 MINOR: Final = 5
 
 Json = dict[str, Any]
-V = TypeVar(
-    "V",
-    RecordedRun,
-    Step,
-    End,
-    Begin,
-    BranchFailure,
-    Choice,
-    LLMInteraction,
-    ToolInteraction,
-    Chunk,
-    Failure,
-    SavedArtifact,
-)
+V = TypeVar("V")
 
 _UNSAID: Final[tuple[object, ...]] = (None, False, "", [], {})
 """What a field of an event is without being said; 0 counts as `False`."""
@@ -82,10 +59,10 @@ SAID: Final = ("runs", "steps", "llm_interactions", "tool_interactions", "spans"
 """The parts of a recording that hold what was said and known."""
 
 
-def redacted_fields(recording: Any, redacted: Callable[[Any], Any]) -> Json:
-    """The fields of a recording, with what was said and known as `redacted` gives it."""
+def redacted_copy(recording: V, redacted: Callable[[Any], Any]) -> V:
+    """The same recording, with what was said and known as `redacted` gives it."""
     data = _document_data(recording)
-    return _fields(data | {part: redacted(data[part]) for part in SAID})
+    return _made(type(recording), data | {part: redacted(data[part]) for part in SAID})
 
 
 def _data(value: Any) -> Json:
@@ -153,10 +130,11 @@ def read(path: str | os.PathLike[str]) -> str:
         raise RecordingError(f"{path} is no recording: it is not text.") from error
 
 
-def fields_in(text: str, where: str) -> Json:
-    """The fields of a recording.
+def recording_in(text: str, kind: type[V], where: str) -> V:
+    """The recording in a text.
 
     Args:
+        kind: the class of recordings.
         where: where the text is from, for messages.
 
     Raises:
@@ -168,7 +146,7 @@ def fields_in(text: str, where: str) -> Json:
     wrong = damage(found)
     if wrong is None:
         try:
-            return _fields(found)
+            return _made(kind, found)
         except ValueError as error:  # a part of a message that the installed ADK does not know
             wrong = f"the installed google-adk cannot read a part of an event ({on_one_line(error):.200})"
     raise RecordingError(f"{where} is no whole recording: {wrong}. Record it again.")
@@ -218,52 +196,25 @@ def _document(text: str, where: str) -> Json:
     return cast(Json, found)
 
 
-def _fields(found: Json) -> Json:
-    made: Json = {
-        "ir_hash": str(found.get("ir_hash", "")),
-        "pipeline": str(found.get("pipeline", "")),
-        "runs": tuple(_made(RecordedRun, each) for each in found.get("runs", ())),
-        "steps": tuple(_made(Step, each) for each in found.get("steps", ())),
-        "llm_interactions": tuple(_made(LLMInteraction, e) for e in found.get("llm_interactions", ())),
-        "tool_interactions": tuple(_made(ToolInteraction, e) for e in found.get("tool_interactions", ())),
-        "ends": tuple(_made(End, each) for each in found.get("ends", ())),
-        "begins": tuple(_made(Begin, each) for each in found.get("begins", ())),
-        "failures": _failures(found.get("failures")),
-        "choices": tuple(_made(Choice, each) for each in found.get("choices", ())),
-        "spans": tuple(dict(each) for each in found.get("spans", ())),
-        **{name: dict(found.get(name, {})) for name in ("places", "versions", "metadata")},
-    }
-    return made
-
-
-def _failures(found: list[Json] | None) -> tuple[BranchFailure, ...] | None:
-    return None if found is None else tuple(_made(BranchFailure, each) for each in found)
-
-
-def _made(cls: type[V], data: Json) -> V:
+def _made(kind: type[V], data: Json) -> V:
     """A value of its JSON; what is not known of it is left out."""
-    given: Json = {each.name: data[each.name] for each in fields(cls) if each.name in data}
-    for name, made in _INNER.items():
-        if given.get(name) is not None:
-            given[name] = made(given[name])
-    for name in given.keys() & _LISTS.get(cls.__name__, ()):
-        given[name] = tuple(given[name])
-    return cls(**given)
+    return kind(**{name: make(data[name]) for name, make in _makers(kind).items() if name in data})
 
 
-_LISTS: Final[Mapping[str, Collection[str]]] = {
-    "LLMInteraction": ["prompt"],
-    "Choice": ["taken"],
-    "RecordedRun": ["earlier"],
-    "Failure": ["bases"],
-    "Step": ["given"],
-}
-"""Class → those of its fields that are lists of what JSON holds."""
+@cache
+def _makers(kind: type[Any]) -> Mapping[str, Callable[[Any], Any]]:
+    """Field of a value → what makes it of JSON, by its type."""
+    return {name: _maker(hint) for name, hint in get_type_hints(kind).items()}
 
-_INNER: Final[Mapping[str, Callable[[Any], Any]]] = {
-    "error": lambda data: _made(Failure, data),
-    "chunks": lambda data: tuple(_made(Chunk, each) for each in data),
-    "artifacts": lambda data: tuple(_made(SavedArtifact, each) for each in data),
-    "event": event_from,
-}
-"""Field → what makes its value of JSON."""
+
+def _maker(hint: Any) -> Callable[[Any], Any]:
+    kind, inner = get_origin(hint), get_args(hint)
+    if kind in (Union, UnionType):
+        make = _maker(next(each for each in inner if each is not type(None)))
+        return lambda data: None if data is None else make(data)
+    if kind is tuple:
+        make = _maker(inner[0])
+        return lambda data: tuple(map(make, data))
+    if hint is AgentEvent:
+        return event_from
+    return partial(_made, cast("type[Any]", hint)) if is_dataclass(hint) else lambda data: data

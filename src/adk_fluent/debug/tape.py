@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from math import inf
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from adk_fluent._redaction import Redactor
-from adk_fluent.debug.lanes import Lanes, has_lost, is_within, lane_of
+from adk_fluent.debug.lanes import CallQueue, Lanes, has_lost, is_within, lane_of
 from adk_fluent.debug.order import Order
 from adk_fluent.debug.recorder import default_model
 from adk_fluent.debug.recording import Recording
@@ -28,9 +28,11 @@ from adk_fluent.ir.naming import resolve_names
 from adk_fluent.ir.nodes import RaceNode
 from adk_fluent.spelling import did_you_mean
 
-_Places = dict[tuple[str, str | None], deque[int]]
+_Places = dict[tuple[object, ...], deque[int]]
 
 V = TypeVar("V", LLMInteraction, ToolInteraction)
+K = TypeVar("K")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,36 +58,6 @@ class Mismatch:
         return self.message
 
 
-class _Queue(Generic[V]):
-    """The recorded calls of one agent, or of one tool of it, that were not made again yet."""
-
-    def __init__(self, calls: Iterable[V] = ()) -> None:
-        self.all: list[V] = list(calls)
-        self.left: list[V] = list(self.all)
-        self.count = len(self.left)
-        self._branches: set[str | None] = {call.branch for call in self.left}
-
-    def candidates(self, branch: str | None, before: float) -> list[V]:
-        """The next one, and those that went on at the same time: which of them came first was chance.
-
-        Args:
-            branch: the lane it is made on; those of other lanes count only where none was made on it.
-            before: only one that was begun before this place.
-        """
-        left = self._on(branch)
-        if not left or left[0].started >= before:
-            return []
-        until = left[0].ended
-        return [call for call in left if until is None or call.started < until]
-
-    def is_behind(self, branch: str, until: float) -> bool:
-        """Whether all that is left on a branch was begun after this place."""
-        return all(call.started > until for call in self._on(branch))
-
-    def _on(self, branch: str | None) -> list[V]:
-        return [call for call in self.left if call.branch == branch or branch not in self._branches]
-
-
 class Tape:
     """A recording that is played.
 
@@ -105,8 +77,7 @@ class Tape:
         self._redacted = Redactor(recording.metadata.get("redact") or ())
         models = [call for call in recording.llm_interactions if self._is_in(call.started)]
         tools = [call for call in recording.tool_interactions if self._is_in(call.started)]
-        self._models = _queues((call.key, call) for call in models)
-        self._tools = _queues((call.key, call) for call in tools)
+        self._models, self._tools = _queues(models), _queues(tools)
         self._asked: Counter[str] = Counter()
         self._begun = 0
         self._next: dict[str, int] = {}
@@ -127,10 +98,8 @@ class Tape:
         self._events = self._places(events)
         self._ends = self._places((each.seq, each.agent_name, each.branch) for each in recording.ends)
         self._begins = self._places((each.seq, each.agent_name, each.branch) for each in recording.begins)
-        self._failures: dict[tuple[str, str | None, int], deque[int]] = {}
-        for each in recording.failures or ():
-            if self._is_in(each.seq):
-                self._failures.setdefault((each.step, each.branch, each.child), deque()).append(each.seq)
+        failures = recording.failures or ()
+        self._failures = self._places((each.seq, each.step, each.branch, each.child) for each in failures)
         self.order: Order = Order(Lanes(recording, until))
         self._ran = frozenset(recording.places) if until is None else frozenset[str]()
         self._alike = recording.versions.get("google-adk") in (None, version("google-adk"))
@@ -138,21 +107,13 @@ class Tape:
     def _is_in(self, seq: int) -> bool:
         return self.until is None or seq < self.until
 
-    def _places(self, happened: Iterable[tuple[int, str, str | None]]) -> _Places:
-        """Agent and branch → where something of it is in the recording."""
-        found: _Places = {}
-        for seq, agent, branch in happened:
-            if self._is_in(seq):
-                found.setdefault((agent, branch), deque()).append(seq)
-        return found
+    def _places(self, happened: Iterable[tuple[Any, ...]]) -> _Places:
+        """What happened, such as the end of an agent on a branch → where it is in the recording."""
+        return _grouped((tuple(what), seq) for seq, *what in happened if self._is_in(seq))
 
     def _chosen(self) -> dict[str, deque[Choice]]:
         """Lane of a race → how it was decided, each time that it was run."""
-        found: dict[str, deque[Choice]] = {}
-        for each in self.recording.choices:
-            if self._is_in(each.seq):
-                found.setdefault(lane_of(each), deque()).append(each)
-        return found
+        return _grouped((lane_of(each), each) for each in self.recording.choices if self._is_in(each.seq))
 
     def race(self, contest: str, branch: str | None, until: float) -> Choice | None:
         """How a race that begins was decided; `None` if it did not begin before this place."""
@@ -179,31 +140,27 @@ class Tape:
             before: only one that was begun before this place.
             branch: the lane on which it is made, if that is known.
         """
-        number = self._number(key)
-        queue = self._models.get(key)
+        number, queue = self._number(key), self._models.get(key)
         if queue is None or not (candidates := queue.candidates(branch, before)):
             return self._unknown(key, number, queue, request_lines(asked.request))
         asked = self._as_kept(asked)
-        for call in candidates:
-            if same_request(self._of(call), asked, worded_alike=self._alike):
-                return self._taken(queue, call)
-        first = self._taken(queue, candidates[0])
-        changed = changed_channels(self._of(first), asked, worded_alike=self._alike)
-        return _differs(key, number, changed, first, "its request is not the one that was recorded")
+        found, fits = self._taken(queue, candidates, lambda call: self._is_asked(call, asked))
+        if fits:
+            return found
+        changed = changed_channels(self._of(found), asked, worded_alike=self._alike)
+        return _differs(key, number, changed, found, "its request is not the one that was recorded")
 
     def recalled(self, key: str, asked: Asked, before: float, branch: str | None) -> LLMInteraction | None:
         """The recorded call that is made next, if this is it and its answer was remembered."""
-        queue = self._models.get(key)
-        if queue is None:
+        if not self.asks_next(key, before, branch):
             return None
-        for call in queue.candidates(branch, before):
-            if call.remembered and same_request(
-                self._of(call), self._as_kept(asked), worded_alike=self._alike
-            ):
-                self._number(key)
-                self.passed(self._taken(queue, call))
-                return call
-        return None
+        queue, asked = self._models[key], self._as_kept(asked)
+        known = [call for call in queue.candidates(branch, before) if call.remembered]
+        found = next((call for call in known if self._is_asked(call, asked)), None)
+        if found is not None:
+            self._number(key)
+            self.passed(self._take(queue, found))
+        return found
 
     def asks_next(self, key: str, before: float, branch: str | None) -> bool:
         """Whether a call was recorded that comes next."""
@@ -215,17 +172,15 @@ class Tape:
     ) -> ToolInteraction | Mismatch:
         """The recorded call of a tool that this one is; `before` and `branch` as for `model`."""
         key = f"{agent}/{name}"
-        number = self._number(key)
-        queue = self._tools.get(key)
+        number, queue = self._number(key), self._tools.get(key)
         if queue is None or not (candidates := queue.candidates(branch, before)):
             return self._unknown(key, number, queue, f"args: {args}")
         given = self._redacted(plain(args))
-        for call in candidates:
-            if call.args == given:
-                return self._taken(queue, call)
-        first = self._taken(queue, candidates[0])
-        changed = {"args": list(lines_between(f"{first.args}", f"{given}"))}
-        return _differs(key, number, changed, first, "its arguments are not the ones that were recorded")
+        found, fits = self._taken(queue, candidates, lambda call: call.args == given)
+        if fits:
+            return found
+        changed = {"args": list(lines_between(f"{found.args}", f"{given}"))}
+        return _differs(key, number, changed, found, "its arguments are not the ones that were recorded")
 
     def next_run(self, session_id: str) -> float:
         """The place at which the run after the one that a session plays began in the recording."""
@@ -255,17 +210,23 @@ class Tape:
 
     def run_ended(self) -> None:
         """A run is over: what its branches asked that were given up will not be asked any more."""
-        for models in self._models.values():
-            models.left = [call for call in models.left if not self._is_past(call)]
-        for tools in self._tools.values():
-            tools.left = [call for call in tools.left if not self._is_past(call)]
+        queues: list[CallQueue[Any]] = [*self._models.values(), *self._tools.values()]
+        for queue in queues:
+            queue.left = [call for call in queue.left if not self._is_past(call)]
 
     def _is_past(self, call: LLMInteraction | ToolInteraction) -> bool:
         return call.run <= self._reached and (
             has_lost(self.recording, call) or self.recording.runs[call.run].left
         )
 
-    def _taken(self, queue: _Queue[V], call: V) -> V:
+    def _taken(
+        self, queue: CallQueue[V], candidates: Sequence[V], fits: Callable[[V], bool]
+    ) -> tuple[V, bool]:
+        """The first of these that fits, or else the first; and whether it fits."""
+        found = next(filter(fits, candidates), None)
+        return self._take(queue, candidates[0] if found is None else found), found is not None
+
+    def _take(self, queue: CallQueue[V], call: V) -> V:
         self._reached = max(self._reached, call.run)
         queue.left.remove(call)
         self.order.mark(call.started)
@@ -295,12 +256,7 @@ class Tape:
         """
         if not self.is_complete:
             await self.order.cut(first=True)
-        elif (places := self._failures.get((step, branch, child))) and places[0] < until:
-            place = places[0]
-            await self.order.turn(place)
-            if places and places[0] == place:
-                self.order.mark(places.popleft())
-        else:
+        elif not await self._in_turn(self._failures.get((step, branch, child)), until):
             await self.order.last()
 
     def happened(self, author: str, branch: str | None, event: str) -> None:
@@ -324,13 +280,20 @@ class Tape:
         await self._due(self._ends, agent, branch, until)
 
     async def _due(self, known: _Places, agent: str, branch: str | None, until: float) -> None:
-        if (places := known.get((agent, branch))) and places[0] < until:
-            place = places[0]
-            await self.order.turn(place)
-            if places and places[0] == place:  # one that is given up while it waits leaves it to the next
-                self.order.mark(places.popleft())
-        elif branch and agent in self._ran:
+        if await self._in_turn(known.get((agent, branch)), until):
+            return
+        if branch and agent in self._ran:
             await self.order.last()
+
+    async def _in_turn(self, places: deque[int] | None, until: float) -> bool:
+        """Wait for the first of these places, if it is before another one; whether it is."""
+        if not places or places[0] >= until:
+            return False
+        place = places[0]
+        await self.order.turn(place)
+        if places and places[0] == place:  # one that is given up while it waits leaves it to the next
+            self.order.mark(places.popleft())
+        return True
 
     def expect(self, session_id: str, run: int) -> None:
         """Let the next run of a session be this one; by default runs begin in the order of the recording."""
@@ -373,6 +336,9 @@ class Tape:
     def _of(self, call: LLMInteraction) -> Asked:
         return Asked(call.request, call.prompt, call.state, self.recording.metadata.get("default_model"))
 
+    def _is_asked(self, call: LLMInteraction, asked: Asked) -> bool:
+        return same_request(self._of(call), asked, worded_alike=self._alike)
+
     def _as_kept(self, asked: Asked) -> Asked:
         """A request as a recording keeps it: without secrets."""
         # The state first, so that its secrets are known as such in the instruction.
@@ -384,7 +350,7 @@ class Tape:
         self._asked[key] += 1
         return self._asked[key]
 
-    def _unknown(self, key: str, number: int, queue: _Queue[Any] | None, asked: str) -> Mismatch:
+    def _unknown(self, key: str, number: int, queue: CallQueue[Any] | None, asked: str) -> Mismatch:
         known = [*self._models, *self._tools]
         if queue is None:
             has = f"{did_you_mean(key, known)} It has {', '.join(known) or 'none'}."
@@ -416,8 +382,12 @@ def _differs(
     return Mismatch(key, number, dict(changed), said, recorded)
 
 
-def _queues(calls: Iterable[tuple[str, V]]) -> dict[str, _Queue[V]]:
-    found: dict[str, list[V]] = {}
-    for key, call in calls:
-        found.setdefault(key, []).append(call)
-    return {key: _Queue(listed) for key, listed in found.items()}
+def _grouped(pairs: Iterable[tuple[K, T]]) -> dict[K, deque[T]]:
+    found: dict[K, deque[T]] = {}
+    for key, each in pairs:
+        found.setdefault(key, deque()).append(each)
+    return found
+
+
+def _queues(calls: Iterable[V]) -> dict[str, CallQueue[V]]:
+    return {key: CallQueue(of_key) for key, of_key in _grouped((call.key, call) for call in calls).items()}

@@ -25,7 +25,7 @@ _ASKS_A_PERSON = "adk_request_confirmation"
 
 def to_case(recording: Recording) -> FluentCase:
     """A case of an evaluation suite; see `Recording.to_case`."""
-    from adk_fluent.debug.replaying import check_readable
+    from adk_fluent.debug.layout import check_readable
 
     runs = [run for run in recording.runs if run.session_id == recording.runs[0].session_id]
     for number, run in enumerate(recording.runs, 1):
