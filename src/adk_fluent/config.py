@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import Any, Literal, cast
+from typing import Any, Literal, Protocol, cast
 
 from adk_fluent._lazy import listing
 from adk_fluent.errors import ArgumentError
@@ -139,6 +139,17 @@ class ContextCacheConfig:
                 )
 
 
+class _CacheSettings(Protocol):
+    """The settings that our `ContextCacheConfig` and ADK's have in common."""
+
+    @property
+    def cache_intervals(self) -> int: ...
+    @property
+    def ttl_seconds(self) -> int: ...
+    @property
+    def min_tokens(self) -> int: ...
+
+
 def _caching(given: Any) -> Any:
     """Ours for a `ContextCacheConfig` of ADK's; anything else as it is.
 
@@ -193,7 +204,7 @@ class ExecutionConfig:
     streaming_mode: Literal["none", "sse"] | None = None
     resumable: bool | None = None
     compaction: CompactionConfig | None = None
-    context_cache: ContextCacheConfig | None = None
+    context_cache: ContextCacheConfig | _CacheSettings | None = None
     contracts: Literal["log", "error", "off"] = "log"
     custom_metadata: Mapping[str, Any] | None = None
     telemetry: TelemetryConfig | None = None
@@ -219,7 +230,7 @@ class ExecutionConfig:
         telemetry = isinstance(self.telemetry, TelemetryConfig | None)  # pyright: ignore[reportUnnecessaryIsInstance]  # likewise
         self._check("telemetry", telemetry, "it is a TelemetryConfig")
         object.__setattr__(self, "context_cache", _caching(self.context_cache))
-        caching = isinstance(self.context_cache, ContextCacheConfig | None)  # pyright: ignore[reportUnnecessaryIsInstance]  # likewise
+        caching = isinstance(self.context_cache, ContextCacheConfig | None)
         self._check("context_cache", caching, "it is a ContextCacheConfig")
         self._check("custom_metadata", _json(self.custom_metadata), "it is a mapping that JSON can hold")
 

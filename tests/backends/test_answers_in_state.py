@@ -36,8 +36,9 @@ from adk_fluent import (
 )
 from adk_fluent.backends.adk.compat import private
 from adk_fluent.backends.adk.steps.scripted import Script, ScriptedLlm
-from adk_fluent.errors import MissingKeyError
+from adk_fluent.errors import ADKFluentError, MissingKeyError
 from adk_fluent.expr.base import Expr
+from adk_fluent.ir.matching import is_held
 from adk_fluent.state import AppScoped, UserScoped
 from adk_fluent.testing import MockBackend, call_tool, mock_backend
 from tests.backends.support import SERVICES, close, session_service
@@ -254,6 +255,25 @@ async def test_a_key_that_holds_none_is_empty_text_as_in_adk(state: dict[str, No
     assert "<>" in instruction(backend)
 
 
+async def test_an_item_may_be_none_as_in_the_answer_that_has_it() -> None:
+    """`map_over` gives its body each item of a typed answer; one that is null is a key that holds `None`."""
+    seen: list[object] = []
+    found, note = Agent("f").returns(list[int | None]).writes("k"), S.fn(lambda s: seen.append(s["_item"]))
+    backend, none, some = mock_backend({"f": "[1, null]"}, default="ok"), Agent("none"), Agent("some")
+    reader = found >> map_over("k", note >> Agent("a").instruct("<{_item}>"), concurrency=1)
+    run = await reader.run("hi", backend=backend)
+    assert (seen, run.state["k"], run.state["results"]) == ([1, None], [1, None], ["ok", "ok"])
+    assert "<>" in instruction(backend)
+    routed = found >> map_over("k", Route("_item").eq(None, none).otherwise(some))
+    run = await routed.run("hi", backend=mock_backend({"f": "[1, null]", "none": "none", "some": "some"}))
+    assert run.state["results"] == ["some", "none"]
+    (issue,) = (found >> map_over("k", Agent("a").instruct("{_item}"))).check().warnings
+    assert (issue.key, "Leave such items out before map, or write {_item?}." in issue.hint) == ("_item", True)
+    assert not routed.check().warnings
+    ints = Agent("f").returns(list[int]).writes("k")
+    assert not (ints >> map_over("k", none.instruct("{_item}"))).check().warnings
+
+
 async def test_a_route_sees_that_an_answer_was_none() -> None:
     """A predicate may read a key under which a typed answer stored `None`."""
     backend = mock_backend({"a": "null", "yes": "yes"})
@@ -263,6 +283,82 @@ async def test_a_route_sees_that_an_answer_was_none() -> None:
         Route("k").eq(None, Agent("yes")),
     ):
         assert (await (asked >> none).run("hi", backend=backend)).text == "yes"
+
+
+@pytest.mark.parametrize("step", [S.drop("k"), S.set(k=None), S.rename(k="j")], ids=["drop", "set", "rename"])
+async def test_a_key_that_a_step_removes_is_missing_in_every_template(step: Expr[Any]) -> None:
+    """A removed key holds None, but an instruction, a prompt and a context have no text for it."""
+    reader, backend = Agent("a"), mock_backend(default="ok")
+    template = reader.instruct("x").context(C.template("{k}"))
+    for agent in (reader.instruct("{k}"), reader.instruct(P.task("{k}")), template):
+        with pytest.raises(MissingKeyError, match="'k'"):
+            await (step >> agent).run("hi", backend=backend, state={"k": 1})
+    optional = reader.instruct("x").context(C.template("<{k?}>"))
+    assert (await (step >> optional).run("hi", backend=backend, state={"k": 1})).text == "ok"
+    assert (await template.run("hi", backend=backend, state={"k": None})).text == "ok"
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        S.transform("k", len),
+        S.require("k"),
+        S.zip("k", into="z"),
+        S.group_by("k", len, into="z"),
+        S.identity() + S.transform("k", len),
+        map_over("k", Agent("z").instruct("{_item}")),
+    ],
+    ids=["transform", "require", "zip", "group_by", "together", "map"],
+)
+async def test_a_none_in_the_state_is_an_error_where_a_step_needs_a_value(step: Expr[Any]) -> None:
+    """The check refuses what certainly raises; a default before it is enough."""
+    agent, state = Agent("a").instruct("hi"), {"k": None}
+    (issue,) = (step >> agent).check(state=state).errors
+    assert (issue.code, issue.key) == ("read-before-write", "k")
+    with pytest.raises(ADKFluentError, match="'k'"):
+        await (step >> agent).run("hi", backend=mock_backend(default="ok"), state=state)
+    assert not (S.default(k=["x"]) >> step >> agent).check(state=state).errors
+
+
+@pytest.mark.parametrize("none", [S.set(k=None), S.compute(k=lambda state: None)], ids=["set", "function"])
+async def test_a_none_for_an_absent_key_writes_nothing(none: Expr[Any]) -> None:
+    """A key that is absent stays absent; one that has a value holds None afterwards."""
+    asked: list[bool] = []
+    step = none >> S.fn(lambda state: asked.append(is_held(state, "k")))
+    for state in ({}, {"k": 1}):
+        await (step >> Agent("a")).run("hi", backend=mock_backend(default="ok"), state=state)
+    assert asked == [False, True]
+
+
+def test_a_route_with_a_rule_for_none_expects_it() -> None:
+    """A rule for None is an answer to a key that may hold it; without one the check warns."""
+    asked = Agent("a").instruct("x").returns(int | None).writes("k")
+    yes, no = Agent("yes").instruct("x"), Agent("no").instruct("x")
+    codes = [
+        {issue.code for issue in (asked >> route.otherwise(no)).check().warnings}
+        for route in (Route("k").eq(None, yes), Route("k").eq(1, no).eq(None, yes), Route("k").eq(1, yes))
+    ]
+    assert ["route-missing-key" in found for found in codes] == [False, False, True]
+    assert Route("k").eq(None, yes).otherwise(no).check().errors
+
+
+def test_predicates_of_a_route_say_what_a_none_is_to_them() -> None:
+    """One that expects an absent key gets no finding for `None`, and one that reads it gets a single one."""
+    yes, no, none = Agent("yes"), Agent("no"), {"k": None}
+    expects = Route("k").when(lambda state: state.get("k") is None, yes).otherwise(no)
+    reads = Route("k").when(lambda state: state["k"] is None, yes).otherwise(no)
+    assert not expects.check(state=none).warnings
+    assert [issue.code for issue in reads.check(state=none).warnings] == ["read-before-write"]
+    assert expects.check().errors
+
+
+@pytest.mark.parametrize("test", ["gt", "eq"])
+async def test_a_none_has_no_type_that_a_comparison_could_miss(test: str) -> None:
+    """A comparison with `None` does not hold, and does not raise either."""
+    node = getattr(Route("k"), test)(1, Agent("yes")).otherwise(Agent("no"))
+    assert (await node.run("hi", backend=mock_backend({"no": "no"}), state={"k": None})).text == "no"
+    report = node.check(state={"k": None})
+    assert [issue.code for issue in (*report.errors, *report.warnings)] == ["route-missing-key"]
 
 
 def test_the_check_says_what_a_none_in_the_state_is() -> None:

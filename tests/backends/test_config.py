@@ -353,7 +353,7 @@ def test_a_context_cache_of_adk_is_taken() -> None:
     """ADK's own `ContextCacheConfig` stands wherever ours does, with the same settings."""
     from google.adk.agents.context_cache_config import ContextCacheConfig as AdkContextCacheConfig
 
-    given: Any = AdkContextCacheConfig(cache_intervals=3, ttl_seconds=60, min_tokens=5)
+    given = AdkContextCacheConfig(cache_intervals=3, ttl_seconds=60, min_tokens=5)
     ours = ContextCacheConfig(cache_intervals=3, ttl_seconds=60, min_tokens=5)
     config = ExecutionConfig(context_cache=given)
     assert config == ExecutionConfig(context_cache=ours)
@@ -365,6 +365,6 @@ def test_http_options_of_a_context_cache_are_refused() -> None:
     """What ours cannot hold is refused, not lost."""
     from google.adk.agents.context_cache_config import ContextCacheConfig as AdkContextCacheConfig
 
-    given: Any = AdkContextCacheConfig(create_http_options={"timeout": 1})  # pyright: ignore[reportArgumentType]  # pydantic converts it
+    given = AdkContextCacheConfig(create_http_options={"timeout": 1})  # pyright: ignore[reportArgumentType]  # pydantic converts it
     with pytest.raises(ArgumentError, match="create_http_options"):
         ExecutionConfig(context_cache=given)

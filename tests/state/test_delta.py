@@ -41,6 +41,25 @@ def test_none_is_absent_in_the_view() -> None:
     assert view == {"a": 1, "zero": 0, "empty": "", "no": False}
 
 
+@pytest.mark.parametrize("value", [1, 0, "", False, [], None], ids=repr)
+def test_the_view_is_a_mapping_of_the_keys_that_have_a_value(value: Any) -> None:
+    """All ways of asking what is in a mapping agree; a key that holds None is in none of them."""
+    view, there = ReadOnlyState({"k": value, "a": 1}), value is not None
+    same = {"a": 1, "k": value} if there else {"a": 1}
+    assert ("k" in view) is ("k" in [*view]) is (len(view) == 2) is there
+    assert (("k", value) in view.items()) is (("k", value) in [*view.items()]) is there
+    assert ("a", 1) in view.items()
+    assert ("a", 2) not in view.items()
+    assert (value in [*view.values()]) is there or value == 1
+    assert dict(view) == {**view} == dict(view.items()) == same == view
+    assert view.get("k", "default") == (value if there else "default")
+    match view:
+        case {"k": found}:
+            assert (found, there) == (value, True)
+        case _:
+            assert not there
+
+
 @pytest.mark.parametrize(
     "write", ["view['a'] = 1", "del view['a']", "view.pop('a')", "view.update(a=2)", "view.a = 1"]
 )

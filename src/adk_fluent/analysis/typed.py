@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import NoneType
 
 from adk_fluent.analysis.facts import Facts
 from adk_fluent.analysis.values.fact import PRESENT, stored_values
@@ -42,11 +43,12 @@ class KnownType:
 def known_type(read: Read, facts: Facts) -> KnownType | None:
     """What is known of the type of what is read; `None` if nothing is.
 
-    A schema that holds where it is read narrows text, and tells the type of what a function wrote.
+    A schema that holds where it is read narrows text, and tells the type of what a function wrote. A key that
+    starts as `None` has no value, so it has no type either.
     """
     types: list[object] = []
     for fact in read.facts:
-        if fact.mask & PRESENT and fact.type not in types:
+        if fact.mask & PRESENT and fact.type is not NoneType and fact.type not in types:
             types.append(fact.type)
     unknown = not types or None in types
     field = declared(read, facts) if unknown or types == [str] else None

@@ -144,6 +144,7 @@ class Scene:
         now: seconds since the epoch.
         state: the session's state.
         count_tokens: how tokens are counted where a spec does not say.
+        removed: whether a step may remove a key; such a key is missing though it holds `None`.
     """
 
     history: tuple[Entry, ...] = ()
@@ -153,6 +154,7 @@ class Scene:
     now: float = 0.0
     state: Mapping[str, Any] = field(default_factory=dict[str, Any])
     count_tokens: CountTokens = estimate_tokens
+    removed: Callable[[str], bool] = field(default=lambda key: False)
 
     @property
     def message(self) -> str:

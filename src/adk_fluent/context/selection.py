@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -52,6 +52,7 @@ def scene_of(
     now: float,
     count_tokens: CountTokens = estimate_tokens,
     state: Mapping[str, Any] | None = None,
+    removed: Callable[[str], bool] = lambda key: False,
 ) -> Scene:
     """The conversation as specs are evaluated on it."""
     listed = tuple(entries)
@@ -65,6 +66,7 @@ def scene_of(
         now=now,
         state={} if state is None else state,
         count_tokens=count_tokens,
+        removed=removed,
     )
 
 

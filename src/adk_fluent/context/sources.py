@@ -300,7 +300,9 @@ class Template(Shown):
     def values(self, scene: Scene) -> Entries:
         def value(placeholder: Placeholder) -> str:
             found = scene.state.get(placeholder.key)
-            if found is None and not placeholder.optional and not is_held(scene.state, placeholder.key):
+            key = placeholder.key
+            missing = found is None and (scene.removed(key) or not is_held(scene.state, key))
+            if missing and not placeholder.optional:
                 raise MissingKeyError(_missing(placeholder.key, scene))
             return "" if found is None else str(found)
 

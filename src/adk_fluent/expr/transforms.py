@@ -244,12 +244,12 @@ class S(metaclass=Namespace):
 
     @staticmethod
     def flatten(key: str) -> Transform:
-        """Replace the dict at `key` by one key per leaf: `<key>.<path>`."""
+        """Replace the dict at `key` by one key per leaf: `<key>.<path>`. A `None` gets no key."""
         return _step(operations.Flatten(key=check_key(key, "S.flatten()")))
 
     @staticmethod
     def unflatten() -> Transform:
-        """Put the keys that `flatten` made back together."""
+        """Put the keys that `flatten` made back together. Leaves that were `None` stay out."""
         return _step(operations.Unflatten())
 
     @staticmethod

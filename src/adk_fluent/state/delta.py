@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, ItemsView, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, Never, cast
 
 from adk_fluent.errors import ReadOnlyStateError, TransformError
@@ -34,12 +34,23 @@ def _name(key: object) -> str:
     return key.key if isinstance(key, StateFieldRef) else cast(str, key)
 
 
-class ReadOnlyState(Mapping[str, Any]):
-    """State as user functions see it.
+class _Items(ItemsView[str, Any]):
+    """Keys that have a value, with it; a key that holds `None` is in no pair, not even with `None`."""
 
-    A key is text or a field of a schema. One that holds `None` is not in it and not among its keys, so `get`
-    gives the default; but `state[key]` gives the `None`. Containers are handed out as copies, so nothing a
-    function does to them reaches the state.
+    __slots__ = ()
+
+    def __contains__(self, item: object) -> bool:
+        pair = cast("tuple[object, object]", item)
+        return pair[0] in self._mapping and super().__contains__(pair)
+
+
+class ReadOnlyState(Mapping[str, Any]):
+    """State as user functions see it: a mapping of the keys that have a value.
+
+    A key is text or a field of a schema. One that holds `None` is not in it: `in`, iteration, `len`, `get`,
+    `items` and `==` agree on that. Only `state[key]` tells it from an absent key: it gives the `None`, as a
+    `Counter` gives 0 for what is not in it. Containers are handed out as copies, so nothing a function does
+    to them reaches the state.
 
     Args:
         values: what the state holds.
@@ -81,6 +92,10 @@ class ReadOnlyState(Mapping[str, Any]):
 
     def __contains__(self, key: object) -> bool:  # without the copy that looking it up would make
         return self._values.get(_name(key)) is not None
+
+    def items(self) -> ItemsView[str, Any]:
+        """The keys that have a value, with it."""
+        return _Items(self)
 
     def __iter__(self) -> Iterator[str]:
         return (key for key, value in self._values.items() if value is not None)

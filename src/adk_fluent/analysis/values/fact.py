@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import count
-from typing import Final, Literal, get_origin
+from types import NoneType
+from typing import Final, Literal, get_args, get_origin
 
 from adk_fluent.analysis.origins import ANYBODY, InitialValue, Sources
 from adk_fluent.analysis.plan import Step
@@ -37,6 +38,7 @@ Reason = Literal[
     "context",
     "gate",
     "null",
+    "item",
     "source",
 ]
 ticks: Iterator[int] = count(1)
@@ -139,6 +141,13 @@ def written(
     if of is None:
         of = (step,) if step.is_model else (ANYBODY,)
     return Fact(PRESENT, (step,), text_of, type, of=of, by=step)
+
+
+def item_of(step: Step, items: Fact) -> Fact:
+    """One item of a list, which `step` has just taken; it may be `None` if the type of the list says so."""
+    item = written(step, of=(items,))
+    nullable = any(NoneType in get_args(each) for each in get_args(items.type))
+    return item.with_mask(PRESENT | ABSENT, Why("item", step)) if nullable else item
 
 
 def stored_values(fact: Fact) -> tuple[object, ...] | None:

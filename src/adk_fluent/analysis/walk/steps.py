@@ -22,6 +22,7 @@ from adk_fluent.analysis.values.fact import (
     Fact,
     Why,
     alternatives,
+    item_of,
     stored_values,
     written,
 )
@@ -365,7 +366,7 @@ class _Walk(ModelWalk):
         fail(self.flow.keys, outside, step.children[0], step)
         item_after = outside.get(node.item_key)
         item = state.fork()
-        item.set(node.item_key, written(step, of=(state.get(node.list_key),)))
+        item.set(node.item_key, item_of(step, state.get(node.list_key)))
         self.visit(step.children[0], item)
         state.join([item], "map", step, or_none=True)
         state.set(node.item_key, item_after.with_mask(item_after.mask))

@@ -7,14 +7,16 @@ from typing import Final, cast
 
 from adk_fluent.analysis.facts import Facts
 from adk_fluent.analysis.plan import Step
-from adk_fluent.analysis.values.fact import Fact
+from adk_fluent.analysis.values.fact import ABSENT, PRESENT, STATUS, Fact
 from adk_fluent.analysis.values.read import Read
 from adk_fluent.contracts.findings.wording import listed, who_reads, why_first_turn, why_may, why_never
 from adk_fluent.contracts.issues import BoundaryTempKey, ReadBeforeWrite, ScopeMismatch
 from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.ir.base import Node
+from adk_fluent.ir.nodes import TransformNode
 from adk_fluent.ir.scopes import SCOPES, is_shared
 from adk_fluent.ir.tools import gives_value
+from adk_fluent.state.effects import Needs, all_effects
 
 MOST_NAMED = 12
 """How many writers of a key a finding names."""
@@ -32,11 +34,30 @@ def about(read: Read, facts: Facts, kind: type[ContractIssue] = ReadBeforeWrite)
             return _finding(read, kind, Severity.WARN, why_first_turn(read, earlier))
         severity = Severity.WARN if read.level == "lenient" else Severity.ERROR
         return _finding(read, kind, severity, why_never(read, facts))
+    if read.level != "optional" and _starts_as_none(read, facts) and _needs_value(read):
+        return _finding(read, kind, Severity.ERROR, why_may(read, facts))
     if status == "may" and read.level == "required" and not taken(read):
         if read.doubt is not None and read.doubt.why is not None and read.doubt.why.reason == "boundary":
             kind = BoundaryTempKey
         return _finding(read, kind, Severity.WARN, why_may(read, facts))
     return None
+
+
+def _starts_as_none(read: Read, facts: Facts) -> bool:
+    """Whether the key still holds the `None` of the initial state when the step first runs."""
+    fact, known = read.first, facts.state
+    if fact is None or read.key not in known or known[read.key] is not None:
+        return False
+    return fact.mask & STATUS == PRESENT | ABSENT and fact.why is None and not fact.writers
+
+
+def _needs_value(read: Read) -> bool:
+    """Whether the step raises without a value, and takes `None` for none; functions may read a `None`."""
+    if read.via == "list":
+        return True
+    node = read.step.node
+    effects = all_effects(node) if isinstance(node, TransformNode) else ()
+    return any(isinstance(effect, Needs) and effect.key == read.key for effect in effects)
 
 
 def left_by_turns(read: Read, facts: Facts) -> list[Step]:

@@ -239,6 +239,8 @@ def why_may(read: Read, facts: Facts) -> str:
     fact = cast(Fact, read.doubt)
     if fact.why is not None and fact.why.reason == "null":
         remedy = f"Put {_default(key)} after {fact.why.step.name}{_optional(read)}."
+    elif fact.why is not None and fact.why.reason == "item":
+        remedy = f"Leave such items out before {fact.why.step.name}{_optional(read)}."
     if fact.why is not None:
         return f"{_REASONS[fact.why.reason](key, fact.why, facts)}\n{remedy}"
     if key in facts.state and facts.state[key] is None and fact.why is None and not fact.writers:
@@ -337,6 +339,10 @@ def _null(key: str, why: Why, facts: Facts) -> str:
     return f'"{key}" is written by {why.step.name}, whose answer may be None: {_NOTHING}.'
 
 
+def _item(key: str, why: Why, facts: Facts) -> str:
+    return f'"{key}" is one item after another of "{why.step.node.list_key}", which may be None: {_NOTHING}.'
+
+
 def _loop(key: str, why: Why, facts: Facts) -> str:
     return f'"{key}" is not there after every round of {why.step.name}.'
 
@@ -357,6 +363,7 @@ _REASONS: Final[Mapping[str, Callable[[str, Why, Facts], str]]] = {
     "left": _left,
     "gate": _gate,
     "null": _null,
+    "item": _item,
 }
 
 

@@ -9,6 +9,7 @@ from adk_fluent.ir._generated import LoopFields, ParallelFields, SequenceFields
 from adk_fluent.ir.annotations import EdgeSemantics
 from adk_fluent.ir.base import Node, ParentNode, Runs, WrapperNode, node
 from adk_fluent.ir.fields import StateFieldRef
+from adk_fluent.ir.functions import access
 from adk_fluent.ir.keys import KeyRead, KeyReads, declared, given_keys, silent
 from adk_fluent.ir.matching import Match, Predicate
 from adk_fluent.ir.resources import Call
@@ -99,11 +100,14 @@ class RouteNode(Node):
     def key_reads(self) -> KeyReads:
         tests = [test for test, _ in self.rules]
         compared = [test for test in tests if isinstance(test, Match)]
+        asked = [test for test in tests if not isinstance(test, Match)]
         for key in dict.fromkeys((*given_keys(self.key), *(test.key for test in compared))):
             mine = [test for test in compared if test.key == key]
-            tolerant = bool(mine) and all(test.op == "ne" for test in mine)
+            expected = any(test.op == "eq" and test.value is None for test in mine)  # a rule for its absence
+            by_others = not mine and key in access(*asked).reads  # which say what its absence means
+            tolerant = expected or by_others or (bool(mine) and all(test.op == "ne" for test in mine))
             yield KeyRead(key, "route", "tolerant" if tolerant else "required")
-        yield from declared([test for test in tests if not isinstance(test, Match)], "predicate")
+        yield from declared(asked, "predicate")
 
     def undeclared(self) -> tuple[list[object], list[object]]:
         return silent(test for test, _ in self.rules), []

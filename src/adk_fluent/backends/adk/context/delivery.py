@@ -9,7 +9,7 @@ instructions hold, and plugins, planners and tools see the request as it will be
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,12 +26,14 @@ from adk_fluent.backends.adk.context.calls import PerContext
 from adk_fluent.backends.adk.context.entries import conversation, to_entries, to_events
 from adk_fluent.backends.adk.context.functions import state_of
 from adk_fluent.backends.adk.context.helper_models import Helpers, Used
+from adk_fluent.backends.adk.context.missing import may_remove
 from adk_fluent.backends.adk.events.signals import spoken_text
 from adk_fluent.context.asking import Answer, Ask, Rejected, Selecting
 from adk_fluent.context.entries import Entries, Selection
 from adk_fluent.context.rendering import block
 from adk_fluent.context.selection import scene_of, selecting
 from adk_fluent.context.spec import Context
+from adk_fluent.ir.base import Node
 
 HELPER = "adk_fluent.helper"
 """Metadata of an event that reports what a helper model used: the operation that asked it."""
@@ -80,17 +82,22 @@ class Delivering:
         origins: unique name of each agent → the name the user gave it.
         helpers: its helper models.
         calls: what its runs have under way.
+        tree: gives the whole tree that the agent stands in, once it is known.
     """
 
     spec: Context
     origins: Mapping[str, str]
     helpers: Helpers | None = None
     calls: PerContext[Call] = field(default_factory=lambda: PerContext(Call))
+    tree: Callable[[], Node] | None = None
 
     @property
     def is_untouched(self) -> bool:
         """Whether the spec never changes what ADK shows of the conversation."""
         return self.spec.is_untouched
+
+    def _may_remove(self, key: str) -> bool:
+        return self.tree is not None and may_remove(self.tree(), key)
 
     async def deliver(self, ctx: InvocationContext) -> Delivery:
         """Evaluate the spec for the model call that comes next in `ctx`."""
@@ -99,7 +106,7 @@ class Delivering:
         entries = to_entries(events, self.origins)
         state = state_of(ctx)
         used: list[Used] = []
-        scene = scene_of(entries, agent=agent, now=time.time(), state=state)
+        scene = scene_of(entries, agent=agent, now=time.time(), state=state, removed=self._may_remove)
         selection = await self._drive(selecting(self.spec, scene), ctx, used)
         parts = self._parts(ctx, selection, events, entries)
         delivery = Delivery(*parts, dict(selection.writes), used, files=selection.files)

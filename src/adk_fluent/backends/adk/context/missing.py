@@ -27,11 +27,11 @@ def is_missing(key: str, state: StateView, root: Node) -> bool:
     """
     if state.get(key) is not None:
         return False
-    return not is_held(state, key) or _removes(root, key)
+    return not is_held(state, key) or may_remove(root, key)
 
 
 @lru_cache(maxsize=1024)
-def _removes(root: Node, key: str) -> bool:
+def may_remove(root: Node, key: str) -> bool:
     """Whether a step of the tree may remove a key."""
     effects = (found for node in walk(root) if isinstance(node, TransformNode) for found in all_effects(node))
     return any(

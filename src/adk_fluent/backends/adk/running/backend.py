@@ -62,7 +62,7 @@ from adk_fluent.backends.events import AgentEvent
 from adk_fluent.backends.protocol import StoredSession, gathered
 from adk_fluent.backends.reading import limited
 from adk_fluent.backends.recent import Recent
-from adk_fluent.config import ExecutionConfig, execution_config
+from adk_fluent.config import ContextCacheConfig, ExecutionConfig, execution_config
 from adk_fluent.contracts.checking import check_on_build
 from adk_fluent.cost.prices import name_of
 from adk_fluent.errors import SessionError
@@ -234,6 +234,7 @@ class ADKBackend:
         named = resolve_names(limited(self.prepare(node), config))
         named = Named(named.root, {**named.origins, **(origins or {})})
         resumable = can_pause(named.root) if config.resumable is None else config.resumable
+        caching = cast("ContextCacheConfig | None", config.context_cache)  # whatever was given, it holds ours
         root = self.compiled_tree(named, config)
         tell_default_model(every_agent(root))
         app = App(
@@ -246,7 +247,7 @@ class ADKBackend:
                 *self.plugins(),
             ],
             resumability_config=resumability() if resumable else None,
-            context_cache_config=context_cache(config.context_cache) if config.context_cache else None,
+            context_cache_config=context_cache(caching) if caching else None,
             events_compaction_config=compaction(config.compaction, root) if config.compaction else None,
         )
         return Compiled(app, named, config)

@@ -118,6 +118,7 @@ class FluentLlmAgent(private.AssemblingAgent):
 
     def see(self, delivering: Delivering) -> None:
         """Set what it sees of the conversation."""
+        delivering.tree = lambda: tree_of(self)
         object.__setattr__(self, "_delivering", delivering)
 
     def attach(self, stack: Stack, another_model: AnotherModel | None = None) -> None:

@@ -94,12 +94,6 @@ class MapComposite(Composite):
             raise TransformError(
                 f"{self.name!r}: map_over needs a list at {key!r}, not {type(values).__name__}."
             )
-        for index, value in enumerate(cast("Sequence[Any]", values)):
-            if value is None:  # which in state is the same as no item at all
-                raise TransformError(
-                    f"{self.name!r}: item {index} of {key!r} is None, and state cannot hold that. "
-                    "Leave such items out before map_over."
-                )
         return cast("Sequence[Any]", values)
 
     def _items(self, ctx: InvocationContext, values: Sequence[Any], passed: Iterable[Event]) -> list[Item]:
