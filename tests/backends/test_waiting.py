@@ -24,6 +24,7 @@ from google.adk.auth.auth_credential import (
     OAuth2Auth,
 )
 from google.adk.auth.auth_tool import AuthConfig
+from google.adk.events.event import Event
 from google.adk.models.llm_request import LlmRequest
 from google.adk.tools.long_running_tool import LongRunningFunctionTool
 from google.adk.tools.tool_context import ToolContext
@@ -32,7 +33,8 @@ from pydantic import BaseModel
 
 from adk_fluent import Agent, FanOut, Loop, Route, S, gate, map_over, race, transfer
 from adk_fluent.adopt import adopt
-from adk_fluent.backends.events import AgentEvent, RunResult
+from adk_fluent.backends.adk.events.approvals import Asked, answer_in, message_of
+from adk_fluent.backends.events import AgentEvent, Pending, RunResult
 from adk_fluent.errors import AnswerError, ArgumentError, RunError, SessionError
 from adk_fluent.expr.base import Expr
 from adk_fluent.expr.session import Chat
@@ -131,6 +133,18 @@ async def test_a_result_that_is_no_object_reaches_the_model_as_one() -> None:
     await answered(desk(), result, "fixed", backend=backend)
     given = responses_in(backend.calls["desk"][-1])
     assert [response.response for response in given] == [{"result": "fixed"}]
+
+
+@pytest.mark.parametrize("given", [{"result": "x"}, {"result": None}, {"result": {"a": 1}}, {"a": 1}, {}])
+def test_an_answer_is_read_as_it_was_given(given: dict[str, Any]) -> None:
+    """A recorded answer, or one of another process, is passed on in the form that it has."""
+    call = types.FunctionCall(id="1", name="ticket", args={})
+    event = Event(author="desk", content=types.Content(parts=[types.Part(function_call=call)]))
+    asked = Asked(Pending("1", "desk", "", {}, "result"), event)
+    answer = answer_in(types.FunctionResponse(id="1", name="ticket", response=given))
+    (part,) = message_of({"1": answer}, {"1": asked}).parts or []
+    assert part.function_response is not None
+    assert part.function_response.response == given
 
 
 Make = Callable[[Callable[..., Any]], Expr[Any]]

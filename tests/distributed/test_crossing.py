@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from google.genai import types
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adk_fluent import Agent, C, S, StateSchema
+from adk_fluent.backends.adk.events.stored import message_to_json
 from adk_fluent.distributed import (
     Crossing,
     Happened,
@@ -264,3 +266,7 @@ def test_a_piece_of_work_has_one_name() -> None:
     one = Crossing(segment="a", run_id="1")
     assert one.key == Crossing(segment="a", run_id="1", state={"x": 1}).key
     assert len({one.key, Crossing(segment="b", run_id="1").key, Crossing(segment="a", run_id="2").key}) == 3
+    said = types.Content(parts=[types.Part(function_response=types.FunctionResponse(id="q", response={}))])
+    answered = Crossing(segment="a", run_id="1", answer=message_to_json(said))
+    assert answered.key != one.key
+    assert Crossing(segment="a", run_id="1", answer={"parts": [{"text": "Go"}]}).key == one.key

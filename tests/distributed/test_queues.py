@@ -37,9 +37,10 @@ from adk_fluent.expr.base import Expr
 from adk_fluent.state import declares
 from adk_fluent.testing import call_tool, mock_backend
 from tests.backends.support import Hang
+from tests.backends.test_waiting import GIVEN, B, all_kinds, calls_at_once, every_kind
 from tests.clock import Clock
 from tests.distributed.queues import a_queue, caller, consumer, heard, put, until, worker
-from tests.limits import LIMIT, comes_true, within_limit
+from tests.limits import LIMIT, begins, comes_true, within_limit
 
 pytestmark = pytest.mark.newest
 RAN: list[str] = []
@@ -397,6 +398,25 @@ async def test_an_answered_pause_is_not_mistaken_for_finished_work(redis: str, t
     assert (done.text, done.pending, RAN) == ("42", [], ["sums"])
 
 
+async def test_every_kind_waits_behind_a_queue(redis: str, temporal: DevServer) -> None:
+    """Answers go through the queue one by one; one that is given twice is no work for a second time."""
+    made = clerk >> all_kinds().named("part").execution_boundary(transport=a_queue(redis)) >> B
+    models = mock_backend({}, default=every_kind)
+    async with worker(made, temporal.address, models=models), caller(temporal.address, models) as backend:
+        result = await made.run("Go", backend=backend)
+        options: dict[str, Any] = {"session_id": result.session_id, "backend": backend}
+        while waiting := result.pending:
+            answers = {waiting[0].id: GIVEN[waiting[0].kind]}
+            both = (made.resume(answers=answers, **options) for _ in range(2))
+            given = await asyncio.gather(*both, return_exceptions=True)
+            (result,) = (each for each in given if not isinstance(each, BaseException))
+            assert any(isinstance(each, SessionError) for each in given)
+            assert [each.id for each in result.pending] == [each.id for each in waiting[1:]]
+    assert result.text == "ok"
+    asked = {agent: len(calls) for agent, calls in models.calls.items()}
+    assert asked == {"clerk": 1, **await calls_at_once(all_kinds() >> B)}
+
+
 async def test_a_segment_that_may_not_see_the_user_gets_none_of_the_earlier_messages(
     redis: str, temporal: DevServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -456,6 +476,39 @@ async def test_a_caller_comes_back_by_its_run_id(redis: str, temporal: DevServer
     assert (result.text, result.state["result"], RAN) == ("Dear Ann", "42", ["sums"])
     assert len(first_script.calls["clerk"]) == 1
     assert "clerk" not in script.calls
+
+
+async def test_a_caller_comes_back_to_its_answer(redis: str, temporal: DevServer, tmp_path: Any) -> None:
+    """It left after its answer was sent: that is not done again, and the run goes on behind it."""
+    after = gate(lambda state: True, message="Go on?") >> S.fn(first) >> heavy
+    pipeline = clerk >> after.execution_boundary(transport=a_queue(redis)) >> Agent("mail")
+    begun, goes_on = asyncio.Event(), asyncio.Event()
+
+    async def slow(request: Any) -> AsyncGenerator[str, None]:
+        begun.set()
+        await goes_on.wait()
+        yield "42"
+
+    script = mock_backend({"clerk": "sums", "heavy": slow, "mail": "Dear Ann"})
+    options: dict[str, Any] = {"session_service": sqlite_sessions(tmp_path / "s.db")}
+    RAN.clear()
+    async with (
+        worker(pipeline, temporal.address, models=script),
+        caller(temporal.address, script, **options) as backend,
+    ):
+        asked = await pipeline.run("Go", session_id="s", backend=backend)
+        again = await backend.come_back(pipeline, asked[0].invocation_id, session_id="s")
+        assert again.pending == asked.pending
+        approvals = {asked.pending[0].id: True}
+        leaving = asyncio.ensure_future(pipeline.resume(session_id="s", approvals=approvals, backend=backend))
+        await begins(begun, leaving)
+        leaving.cancel()
+        await asyncio.gather(leaving, return_exceptions=True)
+        coming = asyncio.ensure_future(backend.come_back(pipeline, asked[0].invocation_id, session_id="s"))
+        goes_on.set()
+        assert (await within_limit(coming)).text == "Dear Ann"
+    assert RAN == ["sums"]
+    assert [len(script.calls[name]) for name in ("clerk", "heavy", "mail")] == [1, 1, 1]
 
 
 async def test_a_run_that_noted_nothing_cannot_be_come_back_to(redis: str, temporal: DevServer) -> None:

@@ -68,9 +68,15 @@ class Crossing:
 
     @property
     def key(self) -> str:
-        """What names this piece of work, however often it is delivered: run, segment, and how far it was."""
-        done = f"{self.run_id}\0{self.segment}\0{len(self.own)}"
-        return hashlib.sha256(done.encode()).hexdigest()[:32]
+        """What names this piece of work, however often it is delivered: run, segment, progress, answers."""
+        done = [self.run_id, self.segment, str(len(self.own)), *_answered(self.answer)]
+        return hashlib.sha256("\0".join(done).encode()).hexdigest()[:32]
+
+
+def _answered(answer: Json | None) -> list[str]:
+    """The ids of what a message answers."""
+    given = [part.get("functionResponse") for part in (answer or {}).get("parts") or ()]
+    return sorted(str(each.get("id")) for each in given if each)
 
 
 def place_of(segment: Segment) -> str:

@@ -70,7 +70,7 @@ class Served(TemporalBackend):
     ) -> None:
         self._working = working
         self._workers, self._name = workers, str(uuid.uuid4())
-        self._served = set[str]()
+        self._served = dict[str, Node]()
         self._services = {"session_service": sessions or fresh_services().session_service}
         super().__init__(workers.address, queue=self._name, worker_timeout=worker_timeout, **options)
 
@@ -78,9 +78,18 @@ class Served(TemporalBackend):
         """As the backend itself, and with a worker."""
         compiled = super().compile(node, config, **options)
         if compiled.queue not in self._served:
-            self._served.add(compiled.queue)
-            self._workers.work(node, self._name, services=self._services, **self._working)
+            self._served[compiled.queue] = node
+            self._work(node)
         return compiled
+
+    def replace_workers(self) -> None:
+        """End all workers, and start others, which know a run by its history alone."""
+        self._workers.rest()
+        for node in self._served.values():
+            self._work(node)
+
+    def _work(self, node: Node) -> None:
+        self._workers.work(node, self._name, services=self._services, **self._working)
 
 
 async def happened(handle: WorkflowHandle[Any, Any], kind: EventType.ValueType) -> HistoryEvent:

@@ -11,7 +11,7 @@ from google.adk.tools.long_running_tool import LongRunningFunctionTool
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import WorkflowHandle
 
-from adk_fluent import Agent, gate
+from adk_fluent import Agent, FanOut, Loop, S, gate, map_over
 from adk_fluent.backends import TemporalBackend
 from adk_fluent.backends.temporal import following
 from adk_fluent.backends.temporal.connecting import Address, queue_of
@@ -25,7 +25,9 @@ from tests.backends.test_waiting import (
     B,
     adk_request_input,
     all_kinds,
+    asks,
     calls_at_once,
+    desk,
     every_kind,
     responses_in,
 )
@@ -91,14 +93,19 @@ async def test_a_tool_that_must_be_approved_waits(workers: Workers, *, approved:
 
 
 async def test_every_kind_waits_and_goes_on(workers: Workers) -> None:
-    """A run of workers waits for results and credentials as for approvals, and takes them one by one."""
-    expression = all_kinds() >> B
+    """A run of workers waits for results and credentials as for approvals, and takes them one by one.
+
+    What was answered stays so when no worker is left that knows it.
+    """
+    items = S.set(items=[1]) >> map_over("items", all_kinds())
+    expression = Loop(items, max_iterations=1) >> B
     models = mock_backend({}, default=every_kind)
     backend = Served(workers, {"models": models})
     result = await expression.run("hi", backend=backend)
     assert {pending.kind for pending in result.pending} == set(GIVEN)
     options: dict[str, Any] = {"session_id": result.session_id, "backend": backend}
     while waiting := result.pending:
+        backend.replace_workers()
         assert "b" not in models.calls
         asked = {waiting[0].id: GIVEN[waiting[0].kind]}
         with pytest.raises(SessionError, match="does not wait for 'x'; it waits for '"):
@@ -112,7 +119,27 @@ async def test_every_kind_waits_and_goes_on(workers: Workers) -> None:
     assert asked == await calls_at_once(expression)
 
 
-@pytest.mark.parametrize("said", ["Oslo", 7, {"city": "Oslo"}, ["Oslo"]])
+async def test_an_answer_that_is_given_twice_counts_once(workers: Workers) -> None:
+    """Given at the same time, too: one goes on, the others are told what is asked, and the run waits on."""
+    expression = FanOut(desk(), desk("other")) >> B
+    models = mock_backend({}, default=asks)
+    backend = Served(workers, {"models": models})
+    asked = await expression.run("hi", backend=backend)
+    options: dict[str, Any] = {"session_id": asked.session_id, "backend": backend}
+    one, two = (pending.id for pending in asked.pending)
+    first, last = {one: {"status": "fixed"}}, {two: {"status": "fixed"}}
+    same = (expression.resume(answers=first, **options) for _ in range(3))
+    given = await asyncio.gather(*same, return_exceptions=True)
+    (went_on,) = (each for each in given if not isinstance(each, BaseException))
+    assert [pending.id for pending in went_on.pending] == [two]
+    said = {str(each) for each in given if isinstance(each, SessionError)}
+    wrong = f"Session {asked.session_id!r} does not wait for {one!r}; it waits for {two!r}."
+    assert said == {wrong}
+    assert (await expression.resume(answers=last, **options)).text == "ok"
+    assert [len(models.calls[name]) for name in ("desk", "other", "b")] == [3, 3, 1]
+
+
+@pytest.mark.parametrize("said", ["Oslo", 7, {"city": "Oslo"}, ["Oslo"], {"result": None}, {"result": {}}])
 async def test_an_answer_arrives_as_it_was_given(workers: Workers, said: Any) -> None:
     """On its way to the workers an answer keeps its form."""
     tool = LongRunningFunctionTool(adk_request_input)

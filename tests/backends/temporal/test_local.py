@@ -21,10 +21,11 @@ from adk_fluent.backends.temporal.sharing import leave_servers, shared
 from adk_fluent.backends.temporal.worker import working
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.distributed import run_worker
-from adk_fluent.errors import ArgumentError, EngineError, SessionConflictError
+from adk_fluent.errors import ArgumentError, EngineError, SessionConflictError, SessionError
 from adk_fluent.testing import mock_backend
 from tests.backends.temporal.processes import Crew
 from tests.backends.temporal.steps import FOLDER, pipeline
+from tests.backends.test_waiting import GIVEN, B, all_kinds, calls_at_once, every_kind
 from tests.limits import LIMIT, in_thread
 from tests.processes import run_file
 
@@ -130,6 +131,25 @@ async def test_runs_streams_approvals_and_sessions(place: Path) -> None:
     assert done.state["n"] == 2
     stream = Agent("a").stream("hi", config=LOCAL, backend=script)
     assert [event.content async for event in stream if event.is_partial] == ["one ", "two"]
+
+
+async def test_a_run_waits_on_when_its_program_has_ended(place: Path) -> None:
+    """Answers are given by two programs, each with an engine of its own; none is lost."""
+    expression, models = all_kinds() >> B, mock_backend({}, default=every_kind)
+    options: dict[str, Any] = {"session_id": "s", "config": LOCAL, "backend": models}
+    result = await expression.run("hi", **options)
+    assert {pending.kind for pending in result.pending} == set(GIVEN)
+    while waiting := result.pending:
+        if len(waiting) == 3:  # the first is answered
+            leave_servers()
+            vars(local)["_backend"].cache_clear()
+        with pytest.raises(SessionError, match="does not wait for 'x'; it waits for '"):
+            await expression.resume(answers={"x": True}, **options)
+        result = await expression.resume(answers={waiting[0].id: GIVEN[waiting[0].kind]}, **options)
+        assert [pending.id for pending in result.pending] == [pending.id for pending in waiting[1:]]
+    assert result.text == "ok"
+    asked = {agent: len(calls) for agent, calls in models.calls.items()}
+    assert asked == await calls_at_once(expression)
 
 
 async def test_only_adk_is_durable(place: Path) -> None:

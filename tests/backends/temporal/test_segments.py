@@ -23,6 +23,7 @@ from adk_fluent.testing import mock_backend
 from tests.backends.temporal.engine import Served, Workers
 from tests.backends.temporal.processes import Crew, backend_of
 from tests.backends.temporal.steps import cut
+from tests.backends.test_waiting import GIVEN, B, all_kinds, calls_at_once, every_kind
 
 pytestmark = pytest.mark.newest
 
@@ -80,6 +81,23 @@ async def test_a_gate_behind_a_boundary_waits(workers: Workers) -> None:
     approvals = {asked.pending[0].id: True}
     done = await expression.resume(session_id=asked.session_id, approvals=approvals, backend=backend)
     assert [event.author for event in done if event.content] == ["c"]
+
+
+async def test_every_kind_waits_behind_a_boundary(workers: Workers) -> None:
+    """The answers go to the segment one by one, whichever worker has the run or the segment by then."""
+    expression = Agent("clerk") >> all_kinds().named("part").execution_boundary() >> B
+    models = mock_backend({}, default=every_kind)
+    backend = Served(workers, {"models": models, "host": hosting()})
+    result = await expression.run("go", backend=backend)
+    assert {pending.kind for pending in result.pending} == set(GIVEN)
+    while waiting := result.pending:
+        backend.replace_workers()
+        answers = {waiting[0].id: GIVEN[waiting[0].kind]}
+        result = await expression.resume(session_id=result.session_id, answers=answers, backend=backend)
+        assert [pending.id for pending in result.pending] == [pending.id for pending in waiting[1:]]
+    assert result.text == "ok"
+    asked = {agent: len(calls) for agent, calls in models.calls.items()}
+    assert asked == {"clerk": 1, **await calls_at_once(all_kinds() >> B)}
 
 
 async def test_workers_of_segments_die_apart(temporal: DevServer, tmp_path: Path) -> None:

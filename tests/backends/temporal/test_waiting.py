@@ -175,7 +175,7 @@ async def test_resume_that_takes_too_long(
 
 
 async def test_resume_without_a_run(place: Address) -> None:
-    """A run that was cancelled while it waited waits no more."""
+    """A run that was cancelled while it waited waits no more, and later runs of the session end."""
     backend = _backend(place)
     async with working(OLD.node, place, models=MODELS):
         asked = await OLD.run("hi", session_id="one", backend=backend)
@@ -184,6 +184,11 @@ async def test_resume_without_a_run(place: Address) -> None:
         await asyncio.gather(handle.result(), return_exceptions=True)
         with pytest.raises(SessionError, match="waits no more"):
             await OLD.resume(session_id="one", approvals={asked.pending[0].id: True}, backend=backend)
+        for prompt in ("again", "and again"):  # each would be refused where the last one waits for ever
+            asked = await OLD.run(prompt, session_id="one", backend=backend)
+            (pending,) = asked.pending
+            done = await OLD.resume(session_id="one", approvals={pending.id: True}, backend=backend)
+            assert (done.text, done.pending) == ("two", [])
 
 
 @pytest.mark.parametrize("calling", ["resume", "session"])

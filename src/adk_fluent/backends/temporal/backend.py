@@ -15,6 +15,7 @@ from temporalio.client import (
     TLSConfig,
     WorkflowFailureError,
     WorkflowHandle,
+    WorkflowUpdateFailedError,
     WorkflowUpdateRPCTimeoutOrCancelledError,
     WorkflowUpdateStage,
 )
@@ -27,7 +28,7 @@ from adk_fluent.backends.adk.durable.values import check_approvals, event_of, pr
 from adk_fluent.backends.events import AgentEvent
 from adk_fluent.backends.protocol import StoredSession, gathered
 from adk_fluent.backends.temporal.connecting import LOCAL, Address, queue_of
-from adk_fluent.backends.temporal.following import Following, raise_failure, stopped
+from adk_fluent.backends.temporal.following import Following, raise_failure, raise_refusal, stopped
 from adk_fluent.backends.temporal.messages import READER, Asked
 from adk_fluent.backends.temporal.policy import StepPolicy, check_seconds, config_json, policy_of
 from adk_fluent.backends.temporal.sizes import check_size, whole
@@ -323,6 +324,8 @@ class TemporalBackend:
                 f"The run of session {session_id!r} took longer than {within.total_seconds():g} s to take "
                 "the answers. They may still count: look at its session before you call resume() again."
             ) from error
+        except WorkflowUpdateFailedError as error:
+            raise_refusal(error)
         except RPCError as error:
             if error.status != RPCStatusCode.NOT_FOUND:
                 raise unreachable(self.address.host, error) from error

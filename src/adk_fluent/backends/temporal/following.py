@@ -241,3 +241,17 @@ def raise_failure(error: WorkflowFailureError, what: str, given: str = ": run_ti
             raise RunError(f"The {what} took longer than it may. Give it more time{given}.") from error
         case cause:
             raise RunError(f"The {what} failed: {what_happened(cause)}") from error
+
+
+def raise_refusal(error: WorkflowUpdateFailedError) -> NoReturn:
+    """Raise why a run took no answers.
+
+    Raises:
+        ADKFluentError: it does not wait for them.
+        EngineError: it ended before it could look at them.
+    """
+    match error.cause:
+        case ApplicationError(details=[told, *_]):
+            raise_again(cast("Mapping[str, Any]", told))
+        case cause:
+            raise EngineError(f"The run took no answers: {what_happened(cause)}") from error

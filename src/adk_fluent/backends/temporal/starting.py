@@ -211,7 +211,7 @@ class Starting:
             raise _LateError from error
         if await described.memo_value("prompt", "") != _told(self._asked):
             raise SessionConflictError(
-                f"Session {self._asked.session_id!r} has a run that has not ended, or waits for approval. "
+                f"Session {self._asked.session_id!r} has a run that has not ended, or waits for an answer. "
                 "Wait for it, call resume(), or give another session_id."
             ) from error
         check_version(described, self._compiled, self._asked.session_id)

@@ -21,7 +21,7 @@ from adk_fluent.backends.adk.api import ADKBackend, Compiled
 from adk_fluent.backends.adk.durable.failures import raise_again, told_of
 from adk_fluent.backends.adk.durable.sessions import HeldSession
 from adk_fluent.backends.adk.durable.steps import Json, jsonable, state_json
-from adk_fluent.backends.adk.durable.values import event_json, prompt_of
+from adk_fluent.backends.adk.durable.values import check_approvals, event_json, prompt_of
 from adk_fluent.backends.events import AgentEvent
 from adk_fluent.backends.temporal.anew import Anew
 from adk_fluent.backends.temporal.engine import TemporalEngine, engine_of
@@ -94,6 +94,7 @@ class Run:
         self._status = "running"
         self._error: Json = None
         self._held: HeldSession | None = None
+        self._run_id = "" if asked.before is None else asked.before.run
         self._answers: list[dict[str, Any]] = []
 
     @workflow.run
@@ -172,6 +173,7 @@ class Run:
         try:
             async with aclosing(events) as stream:
                 async for event in stream:
+                    self._run_id = self._run_id or event.invocation_id
                     if not self._anew.hidden(event, held):
                         self._events.append(event_json(event))
                         if asked.streaming and not event.is_partial:
@@ -218,7 +220,7 @@ class Run:
         if compiled.app.resumability_config is None:
             return False
         found = await self._backend.session(compiled, services=services, **whose)
-        return bool(found.waiting)
+        return bool(found.waiting.get(self._run_id))  # what earlier runs of the session asked is not ours
 
     @workflow.update
     async def read(self, cursor: int, whole: bool) -> Page:
@@ -256,14 +258,26 @@ class Run:
 
     @workflow.update
     async def approve(self, approvals: dict[str, Any]) -> int:
-        """Answer what the run waits for; the number of events until then, or -1 if it does not wait."""
+        """Answer what the run waits for; the number of events until then, or -1 if it does not wait.
+
+        Raises:
+            ApplicationError: it waits for something else; another answer was first.
+        """
         try:
             await workflow.wait_condition(lambda: self._status != "running", timeout=READER)
         except builtins.TimeoutError:
             return -1
-        if self._status == "waiting":  # else another answer was first, and the run is over it
+        if self._status in ("waiting", "done"):
+            assert self._held is not None
+            try:
+                check_approvals(self._held.session, approvals)
+            except ADKFluentError as error:
+                raise ApplicationError(str(error), told_of(error), type=type(error).__name__) from error
+        if self._status == "waiting":
             self._status = "running"
             self._answers.append(approvals)
+        elif self._status != "failed":  # who asks a run that failed reads why
+            return -1
         return self._first + len(self._events)
 
     @workflow.signal

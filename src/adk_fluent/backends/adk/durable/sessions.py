@@ -45,6 +45,11 @@ class HeldSession(BaseSessionService):
         self._saved = len(self._session.events)
 
     @property
+    def session(self) -> Session:
+        """The session, to look at."""
+        return self._session
+
+    @property
     def state(self) -> dict[str, Any]:
         """What the state holds, without what is `temp:`."""
         given = self._session.state

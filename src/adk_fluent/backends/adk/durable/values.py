@@ -60,8 +60,8 @@ def session_of(told: Json, compiled: Compiled) -> StoredSession:
     return stored(Session.model_validate(told), compiled.outlet)
 
 
-def check_approvals(told: Json, approvals: Mapping[str, Any]) -> Json:
-    """Answers to what a session waits for, as JSON holds them.
+def check_approvals(told: Json | Session, approvals: Mapping[str, Any]) -> Json:
+    """Answers to what a session, or one that is told as JSON, waits for; as JSON holds them.
 
     Raises:
         SessionError: it does not wait for one of them.

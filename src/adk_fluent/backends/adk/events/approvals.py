@@ -289,12 +289,14 @@ def _credential_of(config: AuthConfig, answer: Any) -> AuthCredential:
 
 
 def answer_in(response: types.FunctionResponse) -> Any:
-    """The answer in a response, as `message_of` takes it."""
+    """The answer in a response, from which `message_of` makes an equal response."""
     given: Mapping[str, Any] = response.response or {}
     if response.name == CONFIRMATION:
         read = approval_in(response)
         return read.payload if read.confirmed and read.payload is not None else read.confirmed
-    return given["result"] if set(given) == {"result"} else dict(given)
+    if set(given) != {"result"} or given["result"] is None or isinstance(given["result"], dict):
+        return dict(given)  # the value alone is another answer, or none
+    return given["result"]
 
 
 def answer_to(request: str, events: Iterable[Event]) -> Approval | None:

@@ -104,7 +104,8 @@ class SegmentAgent(FluentAgent):
         events = live(ctx.session.events)
         run = [event for event in events if event.invocation_id == ctx.invocation_id]
         since = since_checkpoint(ctx, cast(BaseAgent, self.parent_agent))  # nothing, unless it was paused
-        own = [(to_json(e), e.actions.state_delta) for e in since if _is_past(e, ctx.user_content)]
+        now = _said_now(ctx, since)
+        own = [(to_json(e), e.actions.state_delta) for e in since if _is_past(e, now)]
         said = (event.content for event in run if _said(event))
         asked = next(said, ctx.user_content)
         mode = ctx.run_config.streaming_mode if ctx.run_config else None
@@ -123,7 +124,7 @@ class SegmentAgent(FluentAgent):
             ],
             events=[to_json(event) for event in run if event.author in hears.authors],
             own=own,
-            answer=message_to_json(ctx.user_content) if own else None,
+            answer=message_to_json(now) if own else None,
             streaming=getattr(mode, "value", None) == "sse",
             services={
                 "artifact_service": really_keeping(ctx.artifact_service),
@@ -138,13 +139,28 @@ def _said(event: Event) -> bool:
     return event.author == "user" and event.content is not None
 
 
-def _is_past(event: Event, said: types.Content | None) -> bool:
+def _said_now(ctx: InvocationContext, since: Sequence[Event]) -> types.Content | None:
+    """What a segment goes on with.
+
+    Where a run is come back to, ADK gives what the user said at its start. If nothing happened since the last
+    answer, the segment was given that one, and perhaps works on it.
+    """
+    last = since[-1] if since and since[-1].author == "user" else None
+    is_answer = last is not None and _answered(last.content) and not _answered(ctx.user_content)
+    return last.content if last is not None and is_answer else ctx.user_content
+
+
+def _is_past(event: Event, now: types.Content | None) -> bool:
     """Whether an event of a paused segment is what it did, or an earlier answer, not that of now."""
     if event.author != "user":
         return True
-    now = {part.function_response.id for part in (said and said.parts) or () if part.function_response}
-    answered = {response.id for response in event.get_function_responses()}
-    return bool(answered) and answered.isdisjoint(now)
+    answered = _answered(event.content)
+    return bool(answered) and answered.isdisjoint(_answered(now))
+
+
+def _answered(said: types.Content | None) -> set[str | None]:
+    """The ids of what a message answers."""
+    return {part.function_response.id for part in (said and said.parts) or () if part.function_response}
 
 
 def in_turn(name: str, agents: Sequence[BaseAgent]) -> BaseAgent:
