@@ -8,7 +8,6 @@ import json
 import pkgutil
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import get_args
 
 import pytest
 from google.adk.agents import LlmAgent
@@ -51,7 +50,7 @@ from adk_fluent.ir import (
     topological_order,
     walk,
 )
-from adk_fluent.ir.base import Runs
+from adk_fluent.ir.execution import WAYS, Leaf
 from adk_fluent.ir.native import Native
 from adk_fluent.viz.mermaid import to_mermaid
 from tests.samples import count_words, is_done, look
@@ -107,9 +106,8 @@ def test_the_list_of_node_types_is_complete() -> None:
 def test_it_says_how_it_runs_its_children(cls: type[Node]) -> None:
     """A node that holds others says how they run, and one that holds none says so."""
     holds = "children" in {*vars(cls), *cls.__annotations__}
-    assert (cls.runs != "none") is holds
-    assert cls.runs in get_args(Runs)
-    assert holds or not cls.apart
+    assert type(EXAMPLES[cls].runs) in WAYS
+    assert isinstance(EXAMPLES[cls].runs, Leaf) is not holds
 
 
 @every_type

@@ -12,7 +12,8 @@ from adk_fluent.ir.annotations import (
     ModelCandidate,
     RetryConfig,
 )
-from adk_fluent.ir.base import Node, Runs, node
+from adk_fluent.ir.base import Node, node
+from adk_fluent.ir.execution import ByModel, OnFailure
 from adk_fluent.ir.fields import StateFieldRef
 from adk_fluent.ir.files import ArtifactUse, uses_in
 from adk_fluent.ir.functions import UNKNOWN_ACCESS, Access, access
@@ -32,6 +33,9 @@ CALLBACKS: Final[Mapping[str, int]] = {
     "after_agent_callback": 1,
 }
 """The functions that ADK calls around an agent's work, in the order it calls them, and how much each gets."""
+
+_BY_MODEL: Final = ByModel()
+_ON_FAILURE: Final = OnFailure()
 
 
 CALLBACK_FIELDS: Final = frozenset(field for field in AGENT_FIELDS if field.endswith("_callback"))
@@ -98,7 +102,6 @@ class AgentNode(AgentFields):
     """
 
     kind: ClassVar[str] = "agent"
-    runs: ClassVar[Runs] = "by_model"
     speaks: ClassVar[bool] = True
     children: tuple[Node, ...] = ()  # pyright: ignore[reportIncompatibleMethodOverride]  # a field, where the base has a property
     declared_writes: tuple[str, ...] = ()
@@ -108,6 +111,10 @@ class AgentNode(AgentFields):
     consumes_type: type | None = None
     selector: ModelSelectorNode | None = None
     retries: int = 0
+
+    @property
+    def runs(self) -> ByModel:
+        return _BY_MODEL
 
     def with_children(self, children: tuple[Node, ...]) -> Self:
         return self.replace(children=children)
@@ -267,7 +274,6 @@ class RemoteAgentNode(Node):
     """
 
     kind: ClassVar[str] = "remote"
-    runs: ClassVar[Runs] = "one_of"
     speaks: ClassVar[bool] = True
     endpoint: str
     description: str = ""
@@ -284,6 +290,10 @@ class RemoteAgentNode(Node):
     allow_http: bool = False
     public_only: bool = False
     raises: bool = True
+
+    @property
+    def runs(self) -> OnFailure:
+        return _ON_FAILURE
 
     @property
     def may_turn_to_ask(self) -> bool:

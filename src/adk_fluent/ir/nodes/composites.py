@@ -7,7 +7,18 @@ from typing import ClassVar, Final, Literal, Self
 
 from adk_fluent.ir._generated import LoopFields, ParallelFields, SequenceFields
 from adk_fluent.ir.annotations import EdgeSemantics
-from adk_fluent.ir.base import Node, Runs, node
+from adk_fluent.ir.base import Node, node
+from adk_fluent.ir.execution import (
+    WRAPPED,
+    FirstMatch,
+    FirstSuccess,
+    InOrder,
+    InParallel,
+    PerItem,
+    RaceToSuccess,
+    Repeated,
+    Wrapped,
+)
 from adk_fluent.ir.fields import StateFieldRef
 from adk_fluent.ir.keys import KeyRead, KeyReads, declared, given_keys, silent
 from adk_fluent.ir.matching import Match, Predicate
@@ -16,14 +27,21 @@ from adk_fluent.ir.resources import Call
 NO_LIMIT: Final = 1_000_000
 """Rounds of a loop that ends only when an agent says so; ADK's limit of model calls ends it long before."""
 
+_IN_ORDER: Final = InOrder()
+_FIRST_SUCCESS: Final = FirstSuccess()
+_RACE: Final = RaceToSuccess()
+
 
 @node
 class SequenceNode(SequenceFields):
     """Runs its children one after another."""
 
     kind: ClassVar[str] = "sequence"
-    runs: ClassVar[Runs] = "in_order"
     children: tuple[Node, ...] = ()  # pyright: ignore[reportIncompatibleMethodOverride]  # a field, where the base has a property
+
+    @property
+    def runs(self) -> InOrder:
+        return _IN_ORDER
 
     def with_children(self, children: tuple[Node, ...]) -> Self:
         return self.replace(children=children)
@@ -39,10 +57,12 @@ class ParallelNode(ParallelFields):
     """Runs its children at the same time, each on a conversation branch of its own."""
 
     kind: ClassVar[str] = "parallel"
-    runs: ClassVar[Runs] = "at_once"
-    apart: ClassVar[bool] = True
     children: tuple[Node, ...] = ()  # pyright: ignore[reportIncompatibleMethodOverride]  # a field, where the base has a property
     merge: Literal["wait_all", "first_complete", "interleave"] = "wait_all"
+
+    @property
+    def runs(self) -> InParallel:
+        return InParallel(waits=self.merge != "first_complete")
 
     def with_children(self, children: tuple[Node, ...]) -> Self:
         return self.replace(children=children)
@@ -56,10 +76,13 @@ class LoopNode(LoopFields):
     """
 
     kind: ClassVar[str] = "loop"
-    runs: ClassVar[Runs] = "again"
     children: tuple[Node, ...] = ()  # pyright: ignore[reportIncompatibleMethodOverride]  # a field, where the base has a property
     max_iterations: int = 10
     until: Predicate | None = None
+
+    @property
+    def runs(self) -> Repeated:
+        return Repeated(self.max_iterations, self.until)
 
     def with_children(self, children: tuple[Node, ...]) -> Self:
         return self.replace(children=children)
@@ -86,11 +109,14 @@ class RouteNode(Node):
     """
 
     kind: ClassVar[str] = "route"
-    runs: ClassVar[Runs] = "one_of"
     key: str | None = None
     rules: tuple[tuple[Predicate, Node], ...] = ()
     default: Node | None = None
     read_fields: tuple[StateFieldRef, ...] = ()
+
+    @property
+    def runs(self) -> FirstMatch:
+        return FirstMatch(tuple(test for test, _ in self.rules), self.key, self.default is not None)
 
     @property
     def children(self) -> tuple[Node, ...]:
@@ -126,8 +152,11 @@ class FallbackNode(Node):
     """Runs its children in order until one succeeds."""
 
     kind: ClassVar[str] = "fallback"
-    runs: ClassVar[Runs] = "until_one_succeeds"
     children: tuple[Node, ...] = ()  # pyright: ignore[reportIncompatibleMethodOverride]  # a field, where the base has a property
+
+    @property
+    def runs(self) -> FirstSuccess:
+        return _FIRST_SUCCESS
 
     def with_children(self, children: tuple[Node, ...]) -> Self:
         return self.replace(children=children)
@@ -138,9 +167,11 @@ class RaceNode(Node):
     """Runs its children at the same time and keeps only what the first to succeed did."""
 
     kind: ClassVar[str] = "race"
-    runs: ClassVar[Runs] = "until_one_succeeds"
-    apart: ClassVar[bool] = True
     children: tuple[Node, ...] = ()  # pyright: ignore[reportIncompatibleMethodOverride]  # a field, where the base has a property
+
+    @property
+    def runs(self) -> RaceToSuccess:
+        return _RACE
 
     def with_children(self, children: tuple[Node, ...]) -> Self:
         return self.replace(children=children)
@@ -157,13 +188,15 @@ class MapOverNode(Node):
     """
 
     kind: ClassVar[str] = "map"
-    runs: ClassVar[Runs] = "per_item"
-    apart: ClassVar[bool] = True
     list_key: str
     body: Node
     item_key: str = "_item"
     output_key: str = "results"
     concurrency: int = 5
+
+    @property
+    def runs(self) -> PerItem:
+        return PerItem(self.list_key, self.item_key, self.output_key)
 
     @property
     def children(self) -> tuple[Node, ...]:
@@ -189,9 +222,12 @@ class TimeoutNode(Node):
     """Gives `body` a number of seconds, then cancels it and raises."""
 
     kind: ClassVar[str] = "timeout"
-    runs: ClassVar[Runs] = "around_one"
     body: Node
     seconds: float
+
+    @property
+    def runs(self) -> Wrapped:
+        return WRAPPED
 
     @property
     def children(self) -> tuple[Node, ...]:
