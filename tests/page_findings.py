@@ -13,6 +13,7 @@ from adk_fluent.contracts import ContractIssue, check_all, checking
 from adk_fluent.expr.base import Expr
 from adk_fluent.ir import Node, walk
 from adk_fluent.ir.base import root_of
+from adk_fluent.ir.execution import InOrder
 
 
 @dataclass
@@ -42,7 +43,9 @@ class Shown:
             for whole in (*self.named, *self.states)
         }
         for whole in self.named:
-            parts = whole.children if whole.runs == "in_order" else (whole,)  # one in another is flattened
+            parts = (
+                whole.children if isinstance(whole.runs, InOrder) else (whole,)
+            )  # one in another is flattened
             others = (nodes for other, nodes in within.items() if other != whole)
             if whole.name not in names and not any(nodes.issuperset(parts) for nodes in others):
                 yield whole

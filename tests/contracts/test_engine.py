@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import Literal
 
 import pytest
 
@@ -12,7 +12,8 @@ from adk_fluent.analysis.walk.steps import COMPOSITES, LEAVES, flow_of
 from adk_fluent.expr.base import Expr
 from adk_fluent.inspection import llm_anatomy
 from adk_fluent.ir import NODE_TYPES, resolve_names, walk
-from adk_fluent.ir.base import Runs
+from adk_fluent.ir.base import Node
+from adk_fluent.ir.execution import WAYS, Leaf
 from adk_fluent.state import StateSchema
 from tests.contracts.corpus.cases import Desk
 from tests.contracts.pipelines import sample
@@ -32,8 +33,8 @@ def heard(expression: Expr[object], listener: str) -> dict[str, bool]:
 
 def test_every_way_to_run_children_is_known() -> None:
     """The walks pass every node by how it runs its children; what runs none is passed by its type."""
-    assert {*COMPOSITES, "none"} == set(PASS) == set(get_args(Runs))
-    assert all(leaf in NODE_TYPES and leaf.runs == "none" for leaf in LEAVES)
+    assert {*COMPOSITES, Leaf} == set(PASS) == set(WAYS)
+    assert all(leaf in NODE_TYPES and leaf.runs is Node.runs for leaf in LEAVES)
 
 
 def test_steps_have_the_names_that_compiling_gives() -> None:

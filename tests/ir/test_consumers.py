@@ -9,7 +9,6 @@ import pkgutil
 from collections.abc import Collection
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import get_args
 
 import pytest
 from google.adk.agents import LlmAgent
@@ -53,7 +52,7 @@ from adk_fluent.ir import (
     topological_order,
     walk,
 )
-from adk_fluent.ir.base import Runs
+from adk_fluent.ir.execution import WAYS, Leaf
 from adk_fluent.ir.native import Native
 from adk_fluent.viz.looks import LOOKS
 from adk_fluent.viz.mermaid import to_mermaid
@@ -116,9 +115,8 @@ def test_the_list_of_node_types_is_complete() -> None:
 def test_it_says_how_it_runs_its_children(cls: type[Node]) -> None:
     """A node that holds others says how they run, and one that holds none says so."""
     holds = getattr(cls, "children", None) is not Node.children
-    assert (cls.runs != "none") is holds
-    assert cls.runs in get_args(Runs)
-    assert holds or not cls.apart
+    assert type(EXAMPLES[cls].runs) in WAYS
+    assert isinstance(EXAMPLES[cls].runs, Leaf) is not holds
 
 
 @every_type

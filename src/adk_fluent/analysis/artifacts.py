@@ -12,9 +12,22 @@ from typing import TYPE_CHECKING, Final
 
 from adk_fluent.analysis.plan import Step
 from adk_fluent.analysis.values.fact import ABSENT, PRESENT, UNKNOWN
-from adk_fluent.ir.base import Runs
+from adk_fluent.ir.execution import (
+    ByModel,
+    Execution,
+    FirstMatch,
+    FirstSuccess,
+    InOrder,
+    InParallel,
+    Leaf,
+    OnFailure,
+    PerItem,
+    RaceToSuccess,
+    Repeated,
+    Wrapped,
+)
 from adk_fluent.ir.files import ANY_FILE, ArtifactUse
-from adk_fluent.ir.nodes import AgentNode, ArtifactNode, ParallelNode, RouteNode, TransferNode
+from adk_fluent.ir.nodes import AgentNode, ArtifactNode, TransferNode
 
 if TYPE_CHECKING:
     from adk_fluent.analysis.facts import Facts
@@ -89,9 +102,11 @@ def file_flow(facts: Facts) -> FileFlow:
 def _may_precede(step: Step, other: Step) -> bool:
     """Whether a step may have run when another one does: before, a round before, or beside it."""
     both = next(around for around in (other, *other.above()) if around.index <= step.index < around.end)
-    if any(around.node.runs in ("again", "per_item") for around in (both, *both.above())):
+    if any(isinstance(around.node.runs, Repeated | PerItem) for around in (both, *both.above())):
         return True
-    return both.node.apart or (step.index < other.index and both.node.runs != "one_of")
+    return both.node.runs.apart or (
+        step.index < other.index and not isinstance(both.node.runs, FirstMatch | OnFailure)
+    )
 
 
 class _Walk:
@@ -117,7 +132,7 @@ class _Walk:
         self._meanwhile(known)
         before = self.flow.before.get(step)
         self.flow.before[step] = dict(known) if before is None else _either([before, known])
-        PASS[step.node.runs](self, step, known)
+        PASS[type(step.node.runs)](self, step, known)
 
     def _meanwhile(self, known: Known) -> None:
         """Note what may have happened elsewhere."""
@@ -194,7 +209,7 @@ class _Walk:
 
     def again(self, step: Step, known: Known) -> None:
         """Later rounds meet what those before have left; an agent may end it anywhere."""
-        if step.node.max_iterations > 1:
+        if step.node.runs.max_rounds > 1:
             _blend(known, self.touched(step))
         before = dict(known)
         self.in_order(step, known)
@@ -207,9 +222,8 @@ class _Walk:
         ways = [dict(known) for _ in step.children]
         for child, way in zip(step.children, ways, strict=True):
             self.visit_beside(child, way, (other for other in step.children if other is not child))
-        node: ParallelNode = step.node
         after = _together(known, ways, [self.touched(child) for child in step.children])
-        if node.merge == "first_complete" or self._may_end_early(step):
+        if not step.node.runs.waits or self._may_end_early(step):
             _settle(after, [known, after])
             _blend(after, self.touched(step))
         _settle(known, [after])
@@ -219,7 +233,7 @@ class _Walk:
         ways = [dict(known) for _ in step.children]
         for child, way in zip(step.children, ways, strict=True):
             self.visit(child, way)
-        closed = isinstance(step.node, RouteNode) and step.node.default is not None
+        closed = isinstance(step.node.runs, FirstMatch) and step.node.runs.default
         _settle(known, ways if closed else [*ways, known])
 
     def until_one_succeeds(self, step: Step, known: Known) -> None:
@@ -228,7 +242,7 @@ class _Walk:
         start = dict(known)
         for child in step.children:
             ways.append(dict(start))
-            if step.node.apart:
+            if step.node.runs.apart:
                 self.visit_beside(child, ways[-1], (other for other in step.children if other is not child))
                 _blend(ways[-1], self.touched(step))
             else:
@@ -310,15 +324,17 @@ def _together(known: Known, ways: list[Known], touched: list[Known]) -> Known:
 
 
 _Pass = Callable[[_Walk, Step, Known], None]
-PASS: Final[Mapping[Runs, _Pass]] = {
-    "none": _Walk.uses,
-    "by_model": _Walk.by_model,
-    "in_order": _Walk.in_order,
-    "around_one": _Walk.in_order,
-    "again": _Walk.again,
-    "at_once": _Walk.at_once,
-    "one_of": _Walk.one_of,
-    "until_one_succeeds": _Walk.until_one_succeeds,
-    "per_item": _Walk.per_item,
+PASS: Final[Mapping[type[Execution], _Pass]] = {
+    Leaf: _Walk.uses,
+    ByModel: _Walk.by_model,
+    InOrder: _Walk.in_order,
+    Wrapped: _Walk.in_order,
+    Repeated: _Walk.again,
+    InParallel: _Walk.at_once,
+    FirstMatch: _Walk.one_of,
+    OnFailure: _Walk.one_of,
+    FirstSuccess: _Walk.until_one_succeeds,
+    RaceToSuccess: _Walk.until_one_succeeds,
+    PerItem: _Walk.per_item,
 }
 """How the walk passes a node, by how it runs its children."""

@@ -13,6 +13,7 @@ from adk_fluent.analysis.values.fact import PRESENT, STATUS, Fact
 from adk_fluent.analysis.walk.side_effects import owner_of
 from adk_fluent.context.spec import Context
 from adk_fluent.ir.annotations import ExecutionBoundary, TransformSpec
+from adk_fluent.ir.execution import InParallel, PerItem
 from adk_fluent.ir.nodes import CaptureNode, SequenceNode, TransferNode
 from adk_fluent.ir.scopes import is_temporary
 from adk_fluent.state.effects import Copies, Holds, Needs, Removes, Sets, Transform, Writes, all_effects
@@ -210,7 +211,7 @@ def _takes_all(facts: Facts, step: Step) -> bool:
 
 
 def _at_once(step: Step) -> bool:
-    return any(outer.node.runs in ("at_once", "per_item") for outer in step.above())
+    return any(isinstance(outer.node.runs, InParallel | PerItem) for outer in step.above())
 
 
 def schema_fields(facts: Facts) -> dict[str, StateFieldRef]:

@@ -15,6 +15,7 @@ from adk_fluent.analysis.values.read import Read
 from adk_fluent.analysis.words import Words, words_in
 from adk_fluent.analysis.writers import put_by
 from adk_fluent.ir.annotations import EdgeSemantics
+from adk_fluent.ir.execution import InOrder
 from adk_fluent.ir.passing import Passage
 
 
@@ -64,7 +65,7 @@ class Flow:
             passage = self.passages.get(outer, NOWHERE).get(place - 1)
             if passage is not None and passage.taking == "runs":
                 return passage
-            if outer.node.runs == "in_order" and place:
+            if isinstance(outer.node.runs, InOrder) and place:
                 return None
             step = outer
         return None

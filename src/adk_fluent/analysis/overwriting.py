@@ -15,11 +15,24 @@ from typing import TYPE_CHECKING, Final
 from adk_fluent.analysis.plan import Step
 from adk_fluent.analysis.values.matches import exhaustive
 from adk_fluent.analysis.walk.side_effects import may_hand_over
-from adk_fluent.ir.base import Node, Runs
+from adk_fluent.ir.base import Node
+from adk_fluent.ir.execution import (
+    ByModel,
+    Execution,
+    FirstMatch,
+    FirstSuccess,
+    InOrder,
+    InParallel,
+    Leaf,
+    OnFailure,
+    PerItem,
+    RaceToSuccess,
+    Repeated,
+    Wrapped,
+)
 from adk_fluent.ir.nodes import (
     AgentNode,
     GateNode,
-    RouteNode,
     TransferNode,
 )
 from adk_fluent.ir.scopes import is_shared
@@ -131,7 +144,7 @@ class _Backwards:
                 where the run then goes on; in one of several at a time, those that no other one reads.
         """
         if self._matters(step):
-            PASS[step.node.runs](self, step, ahead, limits)
+            PASS[type(step.node.runs)](self, step, ahead, limits)
 
     def _matters(self, step: Step) -> bool:
         """Whether the walk has to take notice of something in a step."""
@@ -219,7 +232,7 @@ class _Backwards:
                 beside = (range(step.index, child.index), range(child.end, step.end))
                 ways.append(self._unread_in(ahead, *beside))
                 self.pass_by(child, ways[-1], (*limits, *beside))
-        if step.node.merge == "first_complete":
+        if not step.node.runs.waits:
             _either(ahead, [*ways, *([_soonest(ahead)] if len(ways) < len(step.children) else ())])
             return
         ahead.clear()
@@ -230,9 +243,9 @@ class _Backwards:
         _either(ahead, self._each(step, ahead, limits))
 
     def route(self, step: Step, ahead: Ahead, limits: Limits) -> None:
-        node: RouteNode = step.node
+        runs: FirstMatch = step.node.runs
         ways = self._each(step, ahead, limits)
-        open_end = node.default is None and not exhaustive([test for test, _ in node.rules])
+        open_end = not runs.default and not exhaustive(runs.tests)
         _either(ahead, [*ways, _soonest(ahead)] if open_end else ways)
         self._read(step, ahead)
 
@@ -253,12 +266,6 @@ class _Backwards:
         _either(ahead, [_soonest(ahead), *ways])
         self._read(step, ahead)
 
-    def one_of(self, step: Step, ahead: Ahead, limits: Limits) -> None:
-        (self.remote if step.node.speaks else self.route)(step, ahead, limits)
-
-    def until_one_succeeds(self, step: Step, ahead: Ahead, limits: Limits) -> None:
-        (self.race if step.node.apart else self.fallback)(step, ahead, limits)
-
     def over_items(self, step: Step, ahead: Ahead, limits: Limits) -> None:
         """The body runs for several items at the same time, or for none."""
         self._note(step, ahead)
@@ -267,7 +274,7 @@ class _Backwards:
         way = self._unread_in(ahead, beside)
         self.pass_by(step.children[0], way, (*limits, beside))
         _either(ahead, [_soonest(ahead), way])
-        ahead.pop(step.node.item_key, None)
+        ahead.pop(step.node.runs.item_key, None)
         self._read(step, ahead)
 
 
@@ -294,15 +301,17 @@ def _either(ahead: Ahead, ways: list[Ahead]) -> None:
 
 
 _Pass = Callable[[_Backwards, Step, Ahead, Limits], None]
-PASS: Final[Mapping[Runs, _Pass]] = {
-    "none": _Backwards.step,
-    "by_model": _Backwards.agent,
-    "in_order": _Backwards.in_order,
-    "around_one": _Backwards.in_order,
-    "again": _Backwards.loop,
-    "at_once": _Backwards.parallel,
-    "one_of": _Backwards.one_of,
-    "until_one_succeeds": _Backwards.until_one_succeeds,
-    "per_item": _Backwards.over_items,
+PASS: Final[Mapping[type[Execution], _Pass]] = {
+    Leaf: _Backwards.step,
+    ByModel: _Backwards.agent,
+    InOrder: _Backwards.in_order,
+    Wrapped: _Backwards.in_order,
+    Repeated: _Backwards.loop,
+    InParallel: _Backwards.parallel,
+    FirstMatch: _Backwards.route,
+    OnFailure: _Backwards.remote,
+    FirstSuccess: _Backwards.fallback,
+    RaceToSuccess: _Backwards.race,
+    PerItem: _Backwards.over_items,
 }
 """How the walk passes a node, by how it runs its children."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from adk_fluent.analysis.plan import Plan, Step
-from adk_fluent.ir.base import STEP_BY_STEP
+from adk_fluent.ir.execution import STEP_BY_STEP
 from adk_fluent.ir.passing import Passage, changing_hooks, leaving, passages
 
 NOWHERE: Mapping[int, Passage] = {}
@@ -15,7 +15,7 @@ def passages_in(plan: Plan) -> dict[Step, Mapping[int, Passage]]:
     """Sequences and loops in which an answer is to go on in pieces: place of the first of two steps → how."""
     if all(step.node.annotations.edge is None for step in plan.steps):
         return {}  # as in most trees
-    found = {step: passages_of(step) for step in plan.steps if step.node.runs in STEP_BY_STEP}
+    found = {step: passages_of(step) for step in plan.steps if isinstance(step.node.runs, STEP_BY_STEP)}
     return {step: here for step, here in found.items() if here}
 
 

@@ -7,6 +7,7 @@ from dataclasses import FrozenInstanceError, dataclass
 from typing import Any, Final, NoReturn
 
 from adk_fluent.ir.base import Node
+from adk_fluent.ir.execution import ByModel, Repeated
 from adk_fluent.ir.naming import NameGiver, named_nodes
 from adk_fluent.ir.nodes import (
     RouteNode,
@@ -81,8 +82,8 @@ class Step:
 
 def hand_over_targets(step: Step) -> list[Step]:
     """The agents to which ADK offers the model of a step to hand over: below it, above it and beside it."""
-    found, parent = list(step.children) if step.node.runs == "by_model" else [], step.parent
-    if step.node.runs == "by_model" and parent is not None and parent.node.runs == "by_model":
+    found, parent = list(step.children) if isinstance(step.node.runs, ByModel) else [], step.parent
+    if isinstance(step.node.runs, ByModel) and parent is not None and isinstance(parent.node.runs, ByModel):
         if step.node.disallow_transfer_to_parent is not True:
             found.append(parent)
         if step.node.disallow_transfer_to_peers is not True:
@@ -92,7 +93,7 @@ def hand_over_targets(step: Step) -> list[Step]:
 
 def first_after(step: Step) -> int:
     """The lowest index that a step which runs after this one can have: in a loop, that of the loop."""
-    loops = [outer.index for outer in step.above() if outer.node.runs == "again"]
+    loops = [outer.index for outer in step.above() if isinstance(outer.node.runs, Repeated)]
     return min(loops, default=step.index)
 
 
@@ -134,7 +135,7 @@ def plan(root: Node, *, resolved: bool = False) -> Plan:
         if parent is not None:
             inside.setdefault(parent, []).append(step)
         if children := node.children:
-            apart = node.apart  # the index tells composites apart, the number children
+            apart = node.runs.apart  # the index tells composites apart, the number children
             for number in range(len(children) - 1, -1, -1):
                 below = (*branch, step.index, number) if apart else branch
                 stack.append((children[number], step, below))

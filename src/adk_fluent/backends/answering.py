@@ -10,7 +10,8 @@ from adk_fluent.analysis.values.kinds import fits
 from adk_fluent.analysis.visibility import STANDS_IN
 from adk_fluent.backends.events import AgentEvent, Pending, answers, standing, whole
 from adk_fluent.errors import AnswerError, sentence
-from adk_fluent.ir.base import STEP_BY_STEP, UNSET, Node, walk
+from adk_fluent.ir.base import UNSET, Node, walk
+from adk_fluent.ir.execution import STEP_BY_STEP, ByModel
 from adk_fluent.ir.naming import Named
 from adk_fluent.ir.nodes import (
     AgentNode,
@@ -114,7 +115,7 @@ def speakers(node: Node) -> list[Node]:
     if node.annotations.visibility == "zero_cost":
         return []
     children = [found for child in node.children if (found := speakers(child))]
-    if node.runs in STEP_BY_STEP:
+    if isinstance(node.runs, STEP_BY_STEP):
         return children[-1] if children else []
     inside = [speaker for found in children for speaker in found]
     return [node, *inside] if node.speaks else inside
@@ -167,7 +168,9 @@ def handed_over(root: Node, typed: Answers, author: str) -> Absence | None:
 def _below_model(node: Node) -> Iterable[Node]:
     """The agents below one to which its model may hand over, so that they answer instead of it."""
     return (
-        (speaker for child in node.children for speaker in speakers(child)) if node.runs == "by_model" else ()
+        (speaker for child in node.children for speaker in speakers(child))
+        if isinstance(node.runs, ByModel)
+        else ()
     )
 
 
@@ -206,7 +209,7 @@ class _Search:
         heard = [child for child in speaking if self._spoke(child)]
         if isinstance(node, RouteNode | MapOverNode) and not heard:
             return self._absent(node, self._not_run(node))
-        if node.runs in STEP_BY_STEP or not heard:
+        if isinstance(node.runs, STEP_BY_STEP) or not heard:
             heard = speaking
         return self.why(heard[-1]) if heard else None
 

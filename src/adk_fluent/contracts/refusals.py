@@ -37,7 +37,8 @@ from adk_fluent.errors import (
     UnsupportedNodeError,
 )
 from adk_fluent.ir.annotations import NO_ANNOTATIONS
-from adk_fluent.ir.base import STEP_BY_STEP, Node, walk
+from adk_fluent.ir.base import Node, walk
+from adk_fluent.ir.execution import STEP_BY_STEP
 from adk_fluent.ir.graph import inevitable_transfers
 from adk_fluent.ir.naming import RESERVED, check_name
 from adk_fluent.ir.nesting import MAX_DEPTH, depth
@@ -389,7 +390,7 @@ def unfed(nodes: Iterable[tuple[Node, str]]) -> Iterator[Refusal]:
     """
     fed = set[int]()
     for node, name in nodes:
-        if node.runs in STEP_BY_STEP:
+        if isinstance(node.runs, STEP_BY_STEP):
             children = node.children
             fed.update(id(children[index + 1]) for index in passages(children))
         elif isinstance(node, TransformNode) and node.takes_pieces and id(node) not in fed:

@@ -7,18 +7,18 @@ from collections.abc import Iterable, Mapping
 from adk_fluent.analysis.plan import Plan, Step
 from adk_fluent.cost.traffic import TrafficAssumptions
 from adk_fluent.errors import ArgumentError
+from adk_fluent.ir.execution import FirstMatch
 from adk_fluent.ir.matching import Match
-from adk_fluent.ir.nodes import RouteNode
 
 
 def branch_names(step: Step) -> list[tuple[Step, set[str]]]:
     """The branches of a route, or the delegates of an agent, each with the names it goes by."""
-    node = step.node
+    runs = step.node.runs
     found = [(child, {child.name, child.origin, *_first(child)}) for child in step.children]
-    if isinstance(node, RouteNode):
-        for (test, _), (_, names) in zip(node.rules, found, strict=False):
-            if isinstance(test, Match) and test.op != "ne":
-                names.add(str(test.value))
+    if isinstance(runs, FirstMatch):
+        for place, (_, names) in enumerate(found):
+            if (label := runs.label(place)) is not None:
+                names.add(label)
     return found
 
 
@@ -44,8 +44,9 @@ def branch_probabilities(step: Step, traffic: TrafficAssumptions) -> tuple[dict[
         if shares:
             found[child] = shares[0]
     total = sum(found.values())
-    whole = len(found) == len(step.children) and isinstance(step.node, RouteNode)
-    short = whole and step.node.default is not None and total < 0.995
+    runs = step.node.runs
+    whole = len(found) == len(step.children) and isinstance(runs, FirstMatch) and runs.default
+    short = whole and total < 0.995
     if total > 1.005 or short:
         said = ", ".join(f"{child.name} {share:g}" for child, share in found.items())
         raise ArgumentError(
@@ -58,8 +59,8 @@ def labels_of(tree: Plan, traffic: TrafficAssumptions) -> Mapping[str, float]:
     """State key → tokens of the labels that routes compare it with."""
     found: dict[str, list[float]] = {}
     for step in tree.steps:
-        if isinstance(step.node, RouteNode):
-            for test, _ in step.node.rules:
+        if isinstance(step.node.runs, FirstMatch):
+            for test in step.node.runs.tests:
                 if isinstance(test, Match) and test.op == "eq" and isinstance(test.value, str):
                     length = len(test.value) / traffic.characters_per_token + 1
                     found.setdefault(test.key, []).append(length)

@@ -21,13 +21,19 @@ from adk_fluent.cost.traffic import TrafficAssumptions
 from adk_fluent.cost.walk import TurnWalk
 from adk_fluent.errors import ArgumentError
 from adk_fluent.ir.base import root_of
+from adk_fluent.ir.execution import (
+    ByModel,
+    FirstMatch,
+    FirstSuccess,
+    OnFailure,
+    PerItem,
+    RaceToSuccess,
+    Repeated,
+)
 from adk_fluent.ir.nodes import (
     AgentNode,
-    LoopNode,
-    MapOverNode,
     ModelSelectorNode,
     NativeNode,
-    RouteNode,
     TransferNode,
 )
 
@@ -268,17 +274,17 @@ def _names(tree: Plan) -> Mapping[str, dict[str, None]]:
     for step in tree.steps:
         node = step.node
         both = dict.fromkeys((step.origin, step.name))
-        if node.children and node.runs in ("one_of", "by_model"):
+        if node.children and isinstance(node.runs, FirstMatch | OnFailure | ByModel):
             names = sorted({name for _, names in branch_names(step) for name in names})
             found["branch_probabilities"] |= dict.fromkeys(names)
         if isinstance(node, TransferNode):
             found["branch_probabilities"][node.target] = None
         if node.speaks:
             found["output_tokens"] |= both
-        elif isinstance(node, LoopNode):
+        elif isinstance(node.runs, Repeated):
             found["loop_iterations"] |= both
-        elif isinstance(node, MapOverNode):
-            found["map_items"] |= {**both, node.list_key: None}
+        elif isinstance(node.runs, PerItem):
+            found["map_items"] |= {**both, node.runs.items: None}
         if isinstance(node, AgentNode) and node.tools:
             found["tool_calls"] |= both
             for inner in trees_in_tools(node):
@@ -301,12 +307,11 @@ def _assumed(walk: TurnWalk, asked: list[ModelCalls]) -> Iterable[str]:
     if traffic.turns_per_session > 1:
         turns = f"{traffic.turns_per_session:g}"
         yield f"sessions of {turns} turns, which see the turns before as far as contexts let them"
-    kinds = {step.node.runs for step in tree.steps}
     for step in tree.steps:
         if step.children or step.node.speaks:
             yield from _of_step(step, traffic, walk)
     yield from walk.shared.notes.values()
-    if "until_one_succeeds" in kinds:
+    if any(isinstance(step.node.runs, FirstSuccess | RaceToSuccess) for step in tree.steps):
         failing = f"{traffic.fallback_rate:.0%}"
         yield f"what stands before a // fails in {failing} of runs; all branches of a race are paid for"
     if any(isinstance(step.node, AgentNode) and step.node.retries for step in tree.steps):
@@ -337,24 +342,24 @@ def _of_step(step: Step, traffic: TrafficAssumptions, walk: TurnWalk) -> Iterabl
     if (fixed := walk.shared.fixed.get(step)) is not None and fixed.inside:
         shares = ", ".join(f"{tree.plan.root.name} {share:.0%}" for tree, share in fixed.inside.items())
         yield f"{step.name}: of its calls of tools, {shares}"
-    if isinstance(node, RouteNode) and step.children:
+    if isinstance(node.runs, FirstMatch) and step.children:
         yield f"{step.name}: {_shares(step, traffic)}"
-    elif isinstance(node, LoopNode):
+    elif isinstance(node.runs, Repeated):
         yield f"{step.name}: {walk.rounds(step):g} rounds"
-    elif isinstance(node, MapOverNode):
+    elif isinstance(node.runs, PerItem):
         yield f"{step.name}: {walk.items(step):g} items"
-    elif node.runs == "by_model" and step.children:
+    elif isinstance(node.runs, ByModel) and step.children:
         yield f"{step.name}: {_shares(step, traffic)}"
     elif isinstance(node, NativeNode):
         yield f"{step.name} is a native agent that nobody has looked into; what it costs is not in here"
-    elif node.speaks and node.runs != "by_model":
+    elif node.speaks and not isinstance(node.runs, ByModel):
         yield f"{step.name} is served elsewhere; what it costs there is not in here"
 
 
 def _shares(step: Step, traffic: TrafficAssumptions) -> str:
     named, left = branch_probabilities(step, traffic)
     free = [child for child in step.children if child not in named]
-    own = step.node.runs == "by_model"
+    own = isinstance(step.node.runs, ByModel)
     usual = left / (len(free) + own) if len(free) + own else 0.0
     shares = [f"{child.name} {named.get(child, usual):.0%}" for child in step.children]
     return ", ".join([*([f"answers itself {left - usual * len(free):.0%}"] if own else []), *shares])

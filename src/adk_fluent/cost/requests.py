@@ -11,6 +11,7 @@ from typing import Any, Final
 from adk_fluent.analysis.plan import Step
 from adk_fluent.context.spec import Context
 from adk_fluent.ir.annotations import InstructionSpec
+from adk_fluent.ir.execution import ByModel
 from adk_fluent.ir.nodes import AgentNode
 from adk_fluent.ir.template import Placeholder, segments
 from adk_fluent.ir.tools import GenerateOptions, ToolSpec, tool_name
@@ -94,10 +95,10 @@ def _handing_over(step: Step) -> int:
     """Characters that ADK adds so that an agent can hand over to others."""
     node: AgentNode = step.node
     parent = step.parent
-    if not step.children and (parent is None or parent.node.runs != "by_model"):
+    if not step.children and (parent is None or not isinstance(parent.node.runs, ByModel)):
         return 0
     targets = list(step.children)
-    if parent is not None and parent.node.runs == "by_model":
+    if parent is not None and isinstance(parent.node.runs, ByModel):
         if node.given.get("disallow_transfer_to_parent") is not True:
             targets.append(parent)
         if node.given.get("disallow_transfer_to_peers") is not True:

@@ -17,8 +17,21 @@ from adk_fluent.cost.branching import branch_probabilities
 from adk_fluent.cost.reckoning import ModelCalls, StepOutput, Transcript
 from adk_fluent.cost.requests import longest_answer
 from adk_fluent.cost.traffic import TrafficAssumptions
-from adk_fluent.ir.base import Runs
-from adk_fluent.ir.nodes import RaceNode, TransferNode
+from adk_fluent.ir.execution import (
+    ByModel,
+    Execution,
+    FirstMatch,
+    FirstSuccess,
+    InOrder,
+    InParallel,
+    Leaf,
+    OnFailure,
+    PerItem,
+    RaceToSuccess,
+    Repeated,
+    Wrapped,
+)
+from adk_fluent.ir.nodes import TransferNode
 from adk_fluent.ir.passing import Passage
 from adk_fluent.ir.tools import ends_loops
 
@@ -38,7 +51,7 @@ class TurnWalk(CostWalk):
     def visit(self, step: Step, weight: float) -> None:
         """Pass a step that is reached this often."""
         if weight > 0:
-            _VISITS[step.node.runs](self, step, weight)
+            _VISITS[type(step.node.runs)](self, step, weight)
 
     # --- composites -------------------------------------------------------------------------------
 
@@ -92,15 +105,15 @@ class TurnWalk(CostWalk):
 
     def rounds(self, step: Step) -> float:
         """How many rounds a loop takes."""
-        node = step.node
+        runs: Repeated = step.node.runs
         given = number_of(self.traffic.loop_iterations, step.origin, step.name)
         if given is not None:
-            return min(given, node.max_iterations)
+            return min(given, runs.max_rounds)
         inside = step.walk(self.plan.steps)
-        if node.until is None and not any(ends_loops(one.node.given.get("tools", ())) for one in inside):
-            return node.max_iterations
+        if runs.until is None and not any(ends_loops(one.node.given.get("tools", ())) for one in inside):
+            return runs.max_rounds
         self.vague = True
-        return {"expected": min(2, node.max_iterations), "low": 1, "high": node.max_iterations}[self.way]
+        return {"expected": min(2, runs.max_rounds), "low": 1, "high": runs.max_rounds}[self.way]
 
     def at_once(self, step: Step, weight: float) -> None:
         """All children; nobody hears a sibling, since each has a branch of its own."""
@@ -112,12 +125,6 @@ class TurnWalk(CostWalk):
 
     def one_of(self, step: Step, weight: float) -> None:
         """One branch, each as likely as was said."""
-        if step.node.speaks:  # a remote agent, whose own cost nobody here knows
-            self.weighed(
-                [(self.traffic.fallback_rate, partial(self.visit, one)) for one in step.children], weight
-            )
-            self.talk.add(step, self.traffic.avg_output_tokens, 1)
-            return
         named, left = branch_probabilities(step, self.traffic)
         free = [child for child in step.children if child not in named]
         fixed = [(share, partial(self.visit, child)) for child, share in named.items()]
@@ -133,6 +140,13 @@ class TurnWalk(CostWalk):
         else:
             self.weighed([*fixed, (left, partial(self.extreme, free, may_skip))], weight)
 
+    def on_failure(self, step: Step, weight: float) -> None:
+        """A remote agent, whose own cost nobody here knows, or what runs in its place."""
+        self.weighed(
+            [(self.traffic.fallback_rate, partial(self.visit, one)) for one in step.children], weight
+        )
+        self.talk.add(step, self.traffic.avg_output_tokens, 1)
+
     def extreme(self, children: list[Step], may_skip: bool, weight: float) -> None:
         """The cheapest or the dearest of some children; of all of these only that one happens."""
         asked, talk, sizes = self.asked, self.talk, self.sizes
@@ -146,19 +160,21 @@ class TurnWalk(CostWalk):
         best = (min if self.way == "low" else max)(ways, key=lambda way: way[0])
         self.asked, self.talk, self.sizes = asked + best[1], best[2], best[3]
 
-    def until_one_succeeds(self, step: Step, weight: float) -> None:
-        """A race, all of whose branches are paid for; or a fallback, whose next is asked when one fails."""
+    def race(self, step: Step, weight: float) -> None:
+        """All branches are paid for."""
         children, self.vague = step.children, True
-        if isinstance(step.node, RaceNode):
-            if self.way == "low":
-                self.extreme(list(children), False, weight)
-                return
-            before = self.talk
-            self.talk = Transcript(before)
-            for child in children:
-                self.visit(child, weight)
-            self._scale(before, 1 / len(children))
+        if self.way == "low":
+            self.extreme(list(children), False, weight)
             return
+        before = self.talk
+        self.talk = Transcript(before)
+        for child in children:
+            self.visit(child, weight)
+        self._scale(before, 1 / len(children))
+
+    def fallback(self, step: Step, weight: float) -> None:
+        """The next is asked when one fails."""
+        children, self.vague = step.children, True
         rate = {"expected": self.traffic.fallback_rate, "low": 0.0, "high": 1.0}[self.way]
         share, ways = 1.0, list[tuple[float, Callable[[float], None]]]()
         for child in children:
@@ -168,18 +184,18 @@ class TurnWalk(CostWalk):
 
     def per_item(self, step: Step, weight: float) -> None:
         """The body once per item; each item has a branch of its own."""
-        node, items = step.node, self.items(step)
-        self.sizes[node.item_key] = self.size(node.list_key) / max(items, 1)
+        runs, items = step.node.runs, self.items(step)
+        self.sizes[runs.item_key] = self.size(runs.items) / max(items, 1)
         before = self.talk
         self.talk = Transcript(before)
         self.visit(step.children[0], weight * items)
         answer = self.talk.said[-1].tokens if len(self.talk.said) > len(before.said) else 0.0
         self._scale(before, items)
-        self.sizes[node.output_key] = answer * items
+        self.sizes[runs.output_key] = answer * items
 
     def items(self, step: Step) -> float:
         """How many items a map has."""
-        given = number_of(self.traffic.map_items, step.origin, step.name, step.node.list_key)
+        given = number_of(self.traffic.map_items, step.origin, step.name, step.node.runs.items)
         self.vague = self.vague or given is None
         return given if given is not None else {"expected": 3.0, "low": 1.0, "high": 6.0}[self.way]
 
@@ -234,16 +250,18 @@ def _set_to(node: Any, key: str) -> object:
     return None
 
 
-_VISITS: Final[Mapping[Runs, Callable[[TurnWalk, Step, float], None]]] = {
-    "in_order": TurnWalk.in_order,
-    "again": TurnWalk.again,
-    "at_once": TurnWalk.at_once,
-    "one_of": TurnWalk.one_of,
-    "until_one_succeeds": TurnWalk.until_one_succeeds,
-    "per_item": TurnWalk.per_item,
-    "around_one": TurnWalk.around_one,
-    "by_model": TurnWalk.agent,
-    "none": TurnWalk.none,
+_VISITS: Final[Mapping[type[Execution], Callable[[TurnWalk, Step, float], None]]] = {
+    InOrder: TurnWalk.in_order,
+    Repeated: TurnWalk.again,
+    InParallel: TurnWalk.at_once,
+    FirstMatch: TurnWalk.one_of,
+    OnFailure: TurnWalk.on_failure,
+    FirstSuccess: TurnWalk.fallback,
+    RaceToSuccess: TurnWalk.race,
+    PerItem: TurnWalk.per_item,
+    Wrapped: TurnWalk.around_one,
+    ByModel: TurnWalk.agent,
+    Leaf: TurnWalk.none,
 }
 """How each way of running children is passed."""
 
@@ -257,7 +275,7 @@ def foreseen(tree: Plan) -> Mapping[Step, float]:
     limits = {
         step.name: float(longest_answer(step.node) or 0)
         for step in tree.steps
-        if step.node.runs == "by_model"
+        if isinstance(step.node.runs, ByModel)
     }
     nothing = TrafficAssumptions(
         avg_input_tokens=0,

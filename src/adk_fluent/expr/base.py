@@ -13,7 +13,8 @@ from adk_fluent.expr.arguments import describe, observer, unpacked
 from adk_fluent.expr.declarations import Declarations
 from adk_fluent.expr.terminals import Terminals
 from adk_fluent.ir.annotations import ContextSpec, InstructionSpec
-from adk_fluent.ir.base import STEP_BY_STEP, UNSET, Node
+from adk_fluent.ir.base import UNSET, Node
+from adk_fluent.ir.execution import STEP_BY_STEP, Wrapped
 from adk_fluent.ir.frozen import note_use
 from adk_fluent.ir.functions import function_name
 from adk_fluent.ir.matching import Match, Predicate
@@ -451,7 +452,7 @@ def _route_of(branches: Mapping[Any, Any], before: Expr[Any] | Node | None) -> E
 
 def _written_by(node: Node) -> str | None:
     """The output key of the last agent that speaks in `node`, if there is exactly one."""
-    while node.runs in (*STEP_BY_STEP, "around_one") and node.children:
+    while isinstance(node.runs, (*STEP_BY_STEP, Wrapped)) and node.children:
         node = node.children[-1]
     if not isinstance(node, AgentNode):
         return None

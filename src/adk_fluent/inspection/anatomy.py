@@ -30,6 +30,7 @@ from adk_fluent.inspection.wording import (
     prompt_text,
     tool_name,
 )
+from adk_fluent.ir.execution import ByModel
 from adk_fluent.ir.functions import function_name, said
 from adk_fluent.ir.nodes import AgentNode
 from adk_fluent.ir.passing import in_words
@@ -204,7 +205,7 @@ def llm_anatomy(subject: object) -> PerAgent[LlmAnatomy]:
     """
     facts = known(subject)
     models = [step for step in facts.steps if step.is_model]
-    agents = [step for step in models if step.node.runs == "by_model"]
+    agents = [step for step in models if isinstance(step.node.runs, ByModel)]
     return PerAgent((step.name, LlmAnatomy(_Look(step, facts, models))) for step in agents)
 
 
@@ -376,7 +377,7 @@ def _shown(step: Step, flow: Flow) -> list[Read]:
 
 def _surely(read: Read, speaker: Step) -> bool:
     """Whether an agent's whole answer is in the instruction whenever the reader is asked."""
-    plain = speaker.node.runs == "by_model" and asked_schema(speaker.node) is None
+    plain = isinstance(speaker.node.runs, ByModel) and asked_schema(speaker.node) is None
     return (
         read.via == "template"
         and plain

@@ -10,6 +10,7 @@ from adk_fluent.contracts.refusals import known
 from adk_fluent.inspection.per_agent import PerAgent, tables
 from adk_fluent.inspection.wording import NOT_SET, answer_shape, asked_again, fields_of, type_name
 from adk_fluent.ir.annotations import Modality
+from adk_fluent.ir.execution import ByModel
 from adk_fluent.ir.frozen import Frozen, frozen
 from adk_fluent.ir.nodes import AgentNode, RemoteAgentNode
 
@@ -132,7 +133,7 @@ def _flow_of(step: Step, facts: Facts) -> DataFlow:
 
 def _reads(step: Step, context: tuple[str, ...], prompt: tuple[str, ...]) -> str:
     node = step.node
-    if node.runs != "by_model":  # another process asks the model
+    if not isinstance(node.runs, ByModel):  # another process asks the model
         return ", ".join(f"state[{key!r}]" for key in context) or "the conversation"
     spec = node.annotations.context
     text = repr(spec) if isinstance(spec, Context) else sight_of(node).shown

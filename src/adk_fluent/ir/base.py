@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
-from typing import ClassVar, Final, Literal, Self, TypeVar, dataclass_transform
+from typing import ClassVar, Final, Self, TypeVar, dataclass_transform
 
 from adk_fluent.errors import ArgumentError
 from adk_fluent.ir.annotations import NO_ANNOTATIONS, Annotations
+from adk_fluent.ir.execution import Execution, Leaf
 from adk_fluent.ir.files import ArtifactUse
 from adk_fluent.ir.frozen import Frozen, freeze
 from adk_fluent.ir.functions import Access
@@ -27,31 +28,8 @@ class Unset(Enum):
 UNSET: Final = Unset.UNSET
 
 
-Runs = Literal[
-    "in_order",
-    "at_once",
-    "one_of",
-    "until_one_succeeds",
-    "again",
-    "per_item",
-    "around_one",
-    "by_model",
-    "none",
-]
-"""How a node runs its children.
-
-`in_order` one after another, `again` the same several times, `at_once` all of them, `one_of` them or none,
-the first that succeeds (`until_one_succeeds`), the one there is once (`around_one`) or for each item of a
-list (`per_item`), those that a model asks for (`by_model`), or there are `none`.
-"""
-STEP_BY_STEP: Final = frozenset[Runs]({"in_order", "again"})
-"""One child runs after the other has."""
-ONE_COUNTS: Final = frozenset[Runs]({"one_of", "until_one_succeeds"})
-"""What at most one child does lasts."""
-SILENT_FRAMES: Final = frozenset[Runs]({"in_order", "again", "at_once", "until_one_succeeds", "around_one"})
-"""The node does nothing but run its children: it decides nothing by the state, and no model is asked."""
-
 C = TypeVar("C", bound=type)
+_LEAF: Final = Leaf()
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
@@ -71,10 +49,6 @@ class Node(Frozen):
 
     kind: ClassVar[str] = "node"
     """The node type in one lower-case word."""
-    runs: ClassVar[Runs] = "none"
-    """How it runs its children."""
-    apart: ClassVar[bool] = False
-    """Whether each child, or each item, has a branch of the conversation to itself."""
     speaks: ClassVar[bool] = False
     """Whether it says something itself: a model or another program answers here."""
     asks: ClassVar[bool] = False
@@ -82,6 +56,11 @@ class Node(Frozen):
 
     name: str = ""
     annotations: Annotations = NO_ANNOTATIONS
+
+    @property
+    def runs(self) -> Execution:
+        """How it runs its children."""
+        return _LEAF
 
     @property
     def children(self) -> tuple[Node, ...]:

@@ -7,12 +7,22 @@ from itertools import chain, pairwise
 from typing import NamedTuple
 
 from adk_fluent.errors import ArgumentError
-from adk_fluent.ir.base import ONE_COUNTS, SILENT_FRAMES, STEP_BY_STEP, Node, root_of, walk
-from adk_fluent.ir.naming import resolve_names
-from adk_fluent.ir.nodes import (
-    RouteNode,
-    TransferNode,
+from adk_fluent.ir.base import Node, root_of, walk
+from adk_fluent.ir.execution import (
+    ONE_COUNTS,
+    SILENT_FRAMES,
+    STEP_BY_STEP,
+    ByModel,
+    FirstMatch,
+    FirstSuccess,
+    InOrder,
+    InParallel,
+    PerItem,
+    Repeated,
+    Wrapped,
 )
+from adk_fluent.ir.naming import resolve_names
+from adk_fluent.ir.nodes import TransferNode
 
 
 class Edge(NamedTuple):
@@ -75,14 +85,14 @@ def inevitable_transfers(node: Node) -> tuple[TransferNode, ...]:
     if isinstance(node, TransferNode):
         return () if node.condition is not None else (node,)
     match node.runs:
-        case "in_order" | "again":
+        case InOrder() | Repeated():
             for child in node.children:
                 if (found := inevitable_transfers(child)) or any(map(_may_end, walk(child))):
                     return found
             return ()
-        case "at_once" | "around_one":
+        case InParallel() | Wrapped():
             return tuple(found for child in node.children for found in inevitable_transfers(child))
-        case "until_one_succeeds" if not node.apart:
+        case FirstSuccess():
             return inevitable_transfers(node.children[0]) if node.children else ()
         case _:
             return ()
@@ -90,7 +100,7 @@ def inevitable_transfers(node: Node) -> tuple[TransferNode, ...]:
 
 def _may_end(node: Node) -> bool:
     """Whether it depends on something if what follows this node in its sequence runs."""
-    if node.runs in ONE_COUNTS or node.runs == "per_item":
+    if isinstance(node.runs, (*ONE_COUNTS, PerItem)):
         return any(isinstance(step, TransferNode) for step in walk(node))
     return node.asks or isinstance(node, TransferNode)
 
@@ -111,18 +121,18 @@ def _connect(node: Node, out: list[Edge], targets: Mapping[str, Node]) -> _Ends:
     if not node.children:
         return _Ends(here, here)
     parts = [_connect(child, out, targets) for child in node.children]
-    if node.runs not in SILENT_FRAMES:
+    if not isinstance(node.runs, SILENT_FRAMES):
         return _connect_step(node, parts, out)
     entries, exits, away = (
         _flat(part) for part in zip(*((p.entries, p.exits, p.away) for p in parts), strict=True)
     )
-    if node.runs in STEP_BY_STEP:
+    if isinstance(node.runs, STEP_BY_STEP):
         for before, after in pairwise(parts):
             _link(before.exits, after.entries, "next", out)
-        if node.runs == "again":
+        if isinstance(node.runs, Repeated):
             _link(_flat((parts[-1].exits, away)), parts[0].entries, "back", out)
         return _Ends(parts[0].entries, _flat((parts[-1].exits, away)))
-    if node.runs == "until_one_succeeds" and not node.apart:
+    if isinstance(node.runs, FirstSuccess):
         for before, after in pairwise(parts):
             _link(before.exits, after.entries, "else", out)
         return _Ends(parts[0].entries, exits, away)
@@ -133,13 +143,13 @@ def _connect_step(node: Node, parts: list[_Ends], out: list[Edge]) -> _Ends:
     here = (node.name,)
     entries, exits = _flat(p.entries for p in parts), _flat(p.exits for p in parts)
     away = _flat(p.away for p in parts)
-    if isinstance(node, RouteNode):
+    if isinstance(node.runs, FirstMatch):
         _link(here, entries, "branch", out)
-        return _Ends(here, exits if node.default is not None else _flat((exits, here)), away)
-    if node.runs == "per_item":
+        return _Ends(here, exits if node.runs.default else _flat((exits, here)), away)
+    if isinstance(node.runs, PerItem):
         _link(here, entries, "next", out)
         return _Ends(here, exits, away)
-    _link(here, entries, "delegate" if node.runs == "by_model" else "else", out)
+    _link(here, entries, "delegate" if isinstance(node.runs, ByModel) else "else", out)
     return _Ends(here, _flat((here, exits)), away)
 
 

@@ -10,6 +10,17 @@ from typing import Final, Literal
 
 from adk_fluent.ir.annotations import EdgeSemantics
 from adk_fluent.ir.base import UNSET, Node, walk
+from adk_fluent.ir.execution import (
+    Execution,
+    FirstMatch,
+    FirstSuccess,
+    InOrder,
+    InParallel,
+    PerItem,
+    RaceToSuccess,
+    Repeated,
+    Wrapped,
+)
 from adk_fluent.ir.frozen import Frozen, frozen
 from adk_fluent.ir.nodes import AgentNode, KnownNativeNode, NativeNode, TransferNode
 
@@ -80,7 +91,7 @@ def in_words(edge: EdgeSemantics | None) -> str:
 
 def leaving(step: Node) -> EdgeSemantics | None:
     """The edge by which an answer leaves a step: its own, or that of the step in it which runs last."""
-    while step.annotations.edge is None and step.children and step.runs in ("in_order", "around_one"):
+    while step.annotations.edge is None and step.children and isinstance(step.runs, InOrder | Wrapped):
         step = step.children[-1]
     return step.annotations.edge
 
@@ -90,7 +101,7 @@ def speakers(step: Node) -> tuple[Node, ...]:
     if step.speaks:
         return tuple(node for node in walk(step) if node.speaks)
     children = step.children
-    if step.runs in ("in_order", "again"):
+    if isinstance(step.runs, InOrder | Repeated):
         children = next(((child,) for child in reversed(children) if speakers(child)), ())
     return tuple(found for child in children for found in speakers(child))
 
@@ -118,7 +129,7 @@ def _kept_whole(edge: EdgeSemantics, step: Node, answering: Sequence[Node], take
     if edge.buffering == "token":
         return f"{taker.name} cannot work on single tokens"
     inside = tuple(walk(taker))
-    if taker.runs == "one_of" and not taker.speaks:
+    if isinstance(taker.runs, FirstMatch):
         return f"{taker.name} chooses by the whole answer"
     if not any(node.speaks for node in inside):
         return f"no model answers in {taker.name}"
@@ -141,17 +152,17 @@ def _settled_late(step: Node) -> str:
         return "what an agent made with ADK alone does is not known before it has ended"
     if step.speaks:
         return f"{step.name} answers in another process"
-    if step.runs in ("in_order", "around_one", "one_of"):
+    if isinstance(step.runs, InOrder | Wrapped | FirstMatch):
         if any(isinstance(node, TransferNode) for node in walk(step)):
             return "it may hand over"
-        last = step.children[-1:] if step.runs == "in_order" else step.children
+        last = step.children[-1:] if isinstance(step.runs, InOrder) else step.children
         for child in last:
             if not child.speaks and not child.children:
                 return f"{child.name or child.label} runs after it has spoken"
             if why := _settled_late(child):
                 return why
         return ""
-    return _LATE.get(step.runs, "its answer stands only when it has ended")
+    return _LATE.get(type(step.runs), "its answer stands only when it has ended")
 
 
 def _changed_late(agent: AgentNode) -> str:
@@ -171,11 +182,12 @@ _CHANGING: Final = (
 )
 """Fields of an agent by which its answer is not known before it is whole, and why."""
 
-_LATE: Final[Mapping[str, str]] = {
-    "again": "only its last round counts",
-    "at_once": "several answer at the same time",
-    "per_item": "several answer at the same time",
-    "until_one_succeeds": "it may fail and another answer in its place",
+_LATE: Final[Mapping[type[Execution], str]] = {
+    Repeated: "only its last round counts",
+    InParallel: "several answer at the same time",
+    PerItem: "several answer at the same time",
+    FirstSuccess: "it may fail and another answer in its place",
+    RaceToSuccess: "it may fail and another answer in its place",
 }
 
 

@@ -12,6 +12,7 @@ from adk_fluent.expr.base import Expr
 from adk_fluent.expr.steps import map_over
 from adk_fluent.expr.transforms import S
 from adk_fluent.expr.workflow import FanOut, Pipeline
+from adk_fluent.ir.execution import InOrder
 from adk_fluent.ir.functions import declares
 from adk_fluent.ir.matching import StateView, plain
 from adk_fluent.patterns.parts import answer_key, expression, several, writes
@@ -75,7 +76,7 @@ def fan_out_merge(*agents: Expr[T], into: str, merge: Callable[..., Any] | None 
 def _last_keys(branch: Expr[Any]) -> tuple[str, ...]:
     """The keys that the last step of a branch writes."""
     node = branch.node
-    while node.children and node.runs == "in_order":
+    while node.children and isinstance(node.runs, InOrder):
         node = node.children[-1]
     return node.key_writes
 

@@ -16,9 +16,18 @@ from typing import Final
 from adk_fluent.analysis.facts import analyse
 from adk_fluent.analysis.visibility import infer_visibility
 from adk_fluent.ir.annotations import Visibility
-from adk_fluent.ir.base import STEP_BY_STEP, Node
+from adk_fluent.ir.base import Node
+from adk_fluent.ir.execution import (
+    STEP_BY_STEP,
+    ByModel,
+    FirstMatch,
+    FirstSuccess,
+    InParallel,
+    RaceToSuccess,
+    Repeated,
+)
 from adk_fluent.ir.naming import Named, resolve_names
-from adk_fluent.ir.nodes import RouteNode, TransferNode
+from adk_fluent.ir.nodes import TransferNode
 from adk_fluent.ir.passing import in_words
 from adk_fluent.viz.drawing import (
     LEADING,
@@ -229,7 +238,7 @@ class _Layout:
                 canvas.control((x + axis, top + body.height), (x + axis, y + height))
 
         # A transfer inside leaves the innermost sequence or loop; what follows that runs all the same.
-        onward = body.goes_on or node.runs in STEP_BY_STEP
+        onward = body.goes_on or isinstance(node.runs, STEP_BY_STEP)
         return Block(width, height, axis, place, goes_on=onward)
 
 
@@ -243,23 +252,24 @@ def _placing(box: Box, width: float | None = None) -> Place:
 def _body(node: Node, inside: list[Block]) -> Block:
     """The children of a node that only runs them, as it does."""
     match node.runs:
-        case "again":
+        case Repeated():
             return _returning(stacked(inside))
-        case "at_once":
+        case InParallel() | RaceToSuccess():
             return _fork([("", block) for block in inside])
-        case "until_one_succeeds":
-            words = "" if node.apart else EDGE_WORDS["else"]
-            return _fork([(words if number else "", block) for number, block in enumerate(inside)])
+        case FirstSuccess():
+            return _fork(
+                [(EDGE_WORDS["else"] if number else "", block) for number, block in enumerate(inside)]
+            )
         case _:
             return stacked(inside)
 
 
 def _exits_of(node: Node, inside: list[Block]) -> list[tuple[str, Block]]:
     """What may follow a step that has children, with what leads to each."""
-    if isinstance(node, RouteNode):
+    if isinstance(node.runs, FirstMatch):
         ways = [(words, block) for (words, _), block in zip(branches(node), inside, strict=True)]
-        return ways if node.default is not None else [*ways, ("else", PASSING)]
-    words = EDGE_WORDS["delegate" if node.runs == "by_model" else "else"]
+        return ways if node.runs.default else [*ways, ("else", PASSING)]
+    words = EDGE_WORDS["delegate" if isinstance(node.runs, ByModel) else "else"]
     return [*((words, block) for block in inside), ("", PASSING)]
 
 

@@ -68,7 +68,7 @@ class Served(TemporalBackend):
         worker_timeout: float = LIMIT,
         **options: Any,
     ) -> None:
-        self._working = working
+        self._work_options = working
         self._workers, self._name = workers, str(uuid.uuid4())
         self._served = dict[str, Node]()
         self._services = {"session_service": sessions or fresh_services().session_service}
@@ -89,7 +89,7 @@ class Served(TemporalBackend):
             self._work(node)
 
     def _work(self, node: Node) -> None:
-        self._workers.work(node, self._name, services=self._services, **self._working)
+        self._workers.work(node, self._name, services=self._services, **self._work_options)
 
 
 async def happened(handle: WorkflowHandle[Any, Any], kind: EventType.ValueType) -> HistoryEvent:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping
+from typing import Final
 
 from adk_fluent.analysis.plan import Step, first_after
 from adk_fluent.analysis.talk.sight import sight_of
-from adk_fluent.ir.base import ONE_COUNTS
+from adk_fluent.ir.execution import ONE_COUNTS, InParallel
 
-_APART = ONE_COUNTS | {"at_once"}
+_APART: Final = (*ONE_COUNTS, InParallel)
 """Of the children of these only one runs, or all run at the same time."""
 
 
@@ -58,7 +59,9 @@ def talked_over(turn: Iterable[Step | None]) -> list[Step]:
 def _both_speak(one: Step, other: Step) -> bool:
     """Whether two steps run at the same time, and both to their end."""
     place = apart(one, other)
-    return place is not None and place.node.runs == "at_once" and place.node.merge != "first_complete"
+    return (
+        place is not None and isinstance(place.node.runs, InParallel) and place.node.merge != "first_complete"
+    )
 
 
 class _Listeners:
@@ -108,4 +111,4 @@ def apart(speaker: Step, listener: Step) -> Step | None:
     """The innermost place around both, if of its children only one runs, or all at the same time."""
     around = set(speaker.above())
     shared = next((outer for outer in listener.above() if outer in around), None)
-    return shared if shared is not None and shared.node.runs in _APART else None
+    return shared if shared is not None and isinstance(shared.node.runs, _APART) else None

@@ -23,6 +23,7 @@ from adk_fluent.analysis.walk.side_effects import (
 from adk_fluent.context.spec import Context
 from adk_fluent.ir.annotations import ContextSpec
 from adk_fluent.ir.base import UNSET
+from adk_fluent.ir.execution import Repeated
 from adk_fluent.ir.nodes import AgentNode, NativeNode
 from adk_fluent.ir.tools import ends_loops
 
@@ -227,7 +228,7 @@ class ModelWalk:
 
     def _leave_loop(self, step: Step, state: Knowledge) -> bool:
         """The agent may end the nearest loop here, and then it need not answer; whether there is one."""
-        loop = next((outer for outer in step.above() if outer.node.runs == "again"), None)
+        loop = next((outer for outer in step.above() if isinstance(outer.node.runs, Repeated)), None)
         if loop is None or loop not in self.entered:
             return False
         left = state.snapshot(self.entered[loop])

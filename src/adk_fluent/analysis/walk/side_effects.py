@@ -9,7 +9,7 @@ from adk_fluent.analysis.origins import ANYBODY, WrittenIn
 from adk_fluent.analysis.plan import Plan, Step
 from adk_fluent.analysis.values.fact import ABSENT, PRESENT, Fact, Why, written
 from adk_fluent.analysis.values.knowledge import Knowledge
-from adk_fluent.ir.base import STEP_BY_STEP
+from adk_fluent.ir.execution import STEP_BY_STEP, ByModel, InParallel
 from adk_fluent.ir.functions import access, said, shown_by
 from adk_fluent.ir.nodes import AgentNode, TransferNode
 from adk_fluent.ir.sighting import NO_SIGHTINGS, Sightings
@@ -116,7 +116,7 @@ def left_early(steps: Plan) -> tuple[set[Step], set[Step]]:
 
 def owner_of(step: Step) -> Step | None:
     """The sequence, or the loop's round, of which a transfer skips the rest."""
-    return next((outer for outer in step.above() if outer.node.runs in STEP_BY_STEP), None)
+    return next((outer for outer in step.above() if isinstance(outer.node.runs, STEP_BY_STEP)), None)
 
 
 def meanwhile(step: Step, owner: Step, moved: Knowledge, steps: Plan) -> None:
@@ -125,7 +125,7 @@ def meanwhile(step: Step, owner: Step, moved: Knowledge, steps: Plan) -> None:
     for outer in step.above():
         if outer is owner:
             return
-        if outer.node.runs == "at_once":
+        if isinstance(outer.node.runs, InParallel):
             for other in steps.steps[outer.index : outer.end]:
                 if other.is_model and not inner.index <= other.index < inner.end:
                     moved.talk = moved.talk.spoke(other, other.branch, certain=False)
@@ -136,7 +136,7 @@ def coordinator_of(step: Step) -> Step | None:
     """The outermost agent among whose sub-agents a step stands, as far as models can hand over."""
     found: Step | None = None
     for outer in step.above():
-        if outer.node.runs != "by_model":
+        if not isinstance(outer.node.runs, ByModel):
             break
         found = outer
     return found
@@ -144,7 +144,7 @@ def coordinator_of(step: Step) -> Step | None:
 
 def may_hand_over(step: Step) -> bool:
     """Whether a sub-agent may hand over to its parent or its peers instead of answering."""
-    if step.parent is None or step.parent.node.runs != "by_model":
+    if step.parent is None or not isinstance(step.parent.node.runs, ByModel):
         return False
     node: AgentNode = step.node
     return node.disallow_transfer_to_parent is not True or node.disallow_transfer_to_peers is not True

@@ -42,14 +42,26 @@ from adk_fluent.analysis.walk.side_effects import (
     pause,
 )
 from adk_fluent.ir.annotations import NO_ANNOTATIONS
-from adk_fluent.ir.base import SILENT_FRAMES, Node, Runs
+from adk_fluent.ir.base import Node
+from adk_fluent.ir.execution import (
+    SILENT_FRAMES,
+    ByModel,
+    Execution,
+    FirstMatch,
+    FirstSuccess,
+    InOrder,
+    InParallel,
+    OnFailure,
+    PerItem,
+    RaceToSuccess,
+    Repeated,
+    Wrapped,
+)
 from adk_fluent.ir.nodes import (
     ArtifactNode,
     CaptureNode,
     GateNode,
-    MapOverNode,
     NativeNode,
-    RouteNode,
     TransferNode,
     TransformNode,
 )
@@ -115,7 +127,7 @@ class _Walk(ModelWalk):
         annotations = step.node.annotations
         if annotations is not NO_ANNOTATIONS and annotations.boundary is not None:
             cross(step, state)
-        if state.talk.edges and step.node.runs not in _PASSING:
+        if state.talk.edges and not isinstance(step.node.runs, _PASSING):
             self._take_pieces(step, state)
         if step in self.restarting:
             self._run_again(step, state)
@@ -258,7 +270,7 @@ class _Walk(ModelWalk):
         ends = self._round(step, state, scope)
         more = self._merged(step, known, scope)
         first = step not in self.later
-        for _ in range(_ROUNDS if step.node.max_iterations > 1 else 0):
+        for _ in range(_ROUNDS if step.node.runs.max_rounds > 1 else 0):
             if scope.dead or (more is None and not first):
                 break
             known, first = more or known, False
@@ -304,7 +316,7 @@ class _Walk(ModelWalk):
         branches = [state.beside(siblings, index) for index in range(len(step.children))]
         for child, branch in zip(step.children, branches, strict=True):
             self.visit(child, branch)
-        if step.node.merge != "first_complete":
+        if step.node.runs.waits:
             self._wait_for_others(step, branches)
             state.both(branches, siblings)
             return
@@ -339,17 +351,17 @@ class _Walk(ModelWalk):
 
     def route(self, step: Step, state: Knowledge) -> None:
         self.reads(step, state)
-        node: RouteNode = step.node
+        runs: FirstMatch = step.node.runs
         ways = [state.fork() for _ in step.children]
-        tests = [*(test for test, _ in node.rules), *([None] if node.default else ())]
+        tests = [*runs.tests, *([None] if runs.default else ())]
         for child, way, test in zip(step.children, ways, tests, strict=True):
             supposing(way, test, partial(self.visit, child, way))
-        open_end = node.default is None and not self._chooses_always(step, state)
+        open_end = not runs.default and not self._chooses_always(step, state)
         state.join(ways, "branch", step, or_none=open_end)
 
     def _chooses_always(self, step: Step, state: Knowledge) -> bool:
         """Whether one of the tests of a route without `otherwise` holds in any case."""
-        tests, key = [test for test, _ in step.node.rules], step.node.key
+        tests, key = step.node.runs.tests, step.node.runs.key
         if exhaustive(tests):
             return True
         fact = state.get(key) if key else None
@@ -360,23 +372,17 @@ class _Walk(ModelWalk):
 
     def over_items(self, step: Step, state: Knowledge) -> None:
         self.reads(step, state)
-        node: MapOverNode = step.node
-        state.is_there(node.list_key)
+        runs: PerItem = step.node.runs
+        state.is_there(runs.items)
         outside = state.fork()
         fail(self.flow.keys, outside, step.children[0], step)
-        item_after = outside.get(node.item_key)
+        item_after = outside.get(runs.item_key)
         item = state.fork()
-        item.set(node.item_key, item_of(step, state.get(node.list_key)))
+        item.set(runs.item_key, item_of(step, state.get(runs.items)))
         self.visit(step.children[0], item)
         state.join([item], "map", step, or_none=True)
-        state.set(node.item_key, item_after.with_mask(item_after.mask))
-        state.set(node.output_key, written(step, list, of=(SpokenIn(step.children[0]),)))
-
-    def one_of(self, step: Step, state: Knowledge) -> None:
-        (self.remote if step.node.speaks else self.route)(step, state)
-
-    def until_one_succeeds(self, step: Step, state: Knowledge) -> None:
-        (self.race if step.node.apart else self.fallback)(step, state)
+        state.set(runs.item_key, item_after.with_mask(item_after.mask))
+        state.set(runs.output_key, written(step, list, of=(SpokenIn(step.children[0]),)))
 
     def body(self, step: Step, state: Knowledge) -> None:
         for child in step.children:
@@ -384,15 +390,17 @@ class _Walk(ModelWalk):
 
 
 _Visitor = Callable[[_Walk, Step, Knowledge], None]
-COMPOSITES: Final[Mapping[Runs, _Visitor]] = {
-    "in_order": _Walk.sequence,
-    "again": _Walk.loop,
-    "at_once": _Walk.parallel,
-    "one_of": _Walk.one_of,
-    "until_one_succeeds": _Walk.until_one_succeeds,
-    "per_item": _Walk.over_items,
-    "around_one": _Walk.body,
-    "by_model": _Walk.agent,
+COMPOSITES: Final[Mapping[type[Execution], _Visitor]] = {
+    InOrder: _Walk.sequence,
+    Repeated: _Walk.loop,
+    InParallel: _Walk.parallel,
+    FirstMatch: _Walk.route,
+    OnFailure: _Walk.remote,
+    FirstSuccess: _Walk.fallback,
+    RaceToSuccess: _Walk.race,
+    PerItem: _Walk.over_items,
+    Wrapped: _Walk.body,
+    ByModel: _Walk.agent,
 }
 """How the walk passes a node that runs others, by how it runs them."""
 
@@ -408,8 +416,8 @@ LEAVES: Final[Mapping[type[Node], _Visitor]] = {
 
 
 def _visitor(node: Node) -> _Visitor:
-    return COMPOSITES.get(node.runs) or LEAVES.get(type(node), _Walk.step)
+    return COMPOSITES.get(type(node.runs)) or LEAVES.get(type(node), _Walk.step)
 
 
-_PASSING: Final = SILENT_FRAMES | {"per_item"}
+_PASSING: Final = (*SILENT_FRAMES, PerItem)
 """What comes to these in pieces goes on to their first steps."""

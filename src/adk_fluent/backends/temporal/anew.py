@@ -18,6 +18,7 @@ from adk_fluent.backends.temporal.engine import TemporalEngine
 from adk_fluent.backends.temporal.messages import Before
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.ir.base import Node
+from adk_fluent.ir.execution import Repeated
 from adk_fluent.ir.naming import resolve_names
 
 
@@ -41,7 +42,7 @@ class Anew:
         root = resolve_names(limited(node, config)).root
         places = spine(root)
         self._places = frozenset(place.name for place in places)
-        goes_round = any(place.runs == "again" for place in places)
+        goes_round = any(isinstance(place.runs, Repeated) for place in places)
         self.hides: bool = config.resumable is None and goes_round and not can_pause(root)
         self.config: ExecutionConfig = replace(config, resumable=True) if self.hides else config
         self._course = Course(0 if before is None else before.calls)

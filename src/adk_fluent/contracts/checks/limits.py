@@ -10,13 +10,14 @@ from adk_fluent.contracts.issues import TokenLimit
 from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.ir.annotations import NO_ANNOTATIONS
+from adk_fluent.ir.execution import ByModel
 
 
 @check(place=145)
 def check_token_limits(root: object) -> list[ContractIssue]:
     """No request is longer, as far as can be foreseen, than its agent accepts or its models may get."""
     facts = analyse(root)
-    agents = [step for step in facts.steps if step.node.runs == "by_model"]
+    agents = [step for step in facts.steps if isinstance(step.node.runs, ByModel)]
     noted = [step for step in facts.steps if step.node.annotations is not NO_ANNOTATIONS]
     beside = [step for step in noted if step.node.annotations.middleware]
     if not beside and not any("selector" in one.node.given or one.node.annotations.content for one in agents):

@@ -12,6 +12,7 @@ from adk_fluent.contracts.issues import MixedOperators
 from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.ir.base import Node
+from adk_fluent.ir.execution import InOrder, InParallel
 from adk_fluent.ir.frozen import use_of
 
 
@@ -19,13 +20,19 @@ from adk_fluent.ir.frozen import use_of
 def check_operators(root: object) -> list[ContractIssue]:
     """The source of a pipeline in a fan-out shows by parentheses that it is one branch."""
     steps = analyse(root).steps
-    found = (_mixed(step) for step in steps if step.node.runs == "in_order" and step.parent is not None)
+    found = (
+        _mixed(step) for step in steps if isinstance(step.node.runs, InOrder) and step.parent is not None
+    )
     return [issue for issue in found if issue is not None]
 
 
 def _mixed(step: Step) -> ContractIssue | None:
     """The note on a branch such as `b >> c` in `a | b >> c`, if its source can be read."""
-    if step.parent is None or step.parent.node.runs != "at_once" or (used := _used_in(step.node)) is None:
+    if (
+        step.parent is None
+        or not isinstance(step.parent.node.runs, InParallel)
+        or (used := _used_in(step.node)) is None
+    ):
         return None
     file, line, operation = used
     for operand in (operation.left, operation.right):

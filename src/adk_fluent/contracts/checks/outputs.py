@@ -8,7 +8,7 @@ from adk_fluent.analysis.plan import Step, first_after
 from adk_fluent.contracts.issues import DeadState, Overwritten
 from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue, Severity
-from adk_fluent.ir.base import STEP_BY_STEP
+from adk_fluent.ir.execution import STEP_BY_STEP
 from adk_fluent.ir.nodes import AgentNode
 from adk_fluent.ir.scopes import is_session_scoped
 
@@ -43,7 +43,7 @@ def last_steps(step: Step) -> set[Step]:
         current = pending.pop()
         found.add(current)
         if current.children:
-            in_order = current.node.runs in STEP_BY_STEP
+            in_order = isinstance(current.node.runs, STEP_BY_STEP)
             pending += current.children[-1:] if in_order else current.children
     return found
 

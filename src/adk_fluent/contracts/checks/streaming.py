@@ -9,7 +9,7 @@ from adk_fluent.analysis.plan import Step
 from adk_fluent.contracts.issues import StreamingEdgeWaits, StreamingModelConflict, StreamingRouteConflict
 from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue, Severity
-from adk_fluent.ir.base import STEP_BY_STEP
+from adk_fluent.ir.execution import STEP_BY_STEP, InOrder, Repeated, Wrapped
 from adk_fluent.ir.nodes import RouteNode
 
 
@@ -62,11 +62,11 @@ def _outlet(step: Step) -> Step | None:
     What runs last in a sequence, or alone, answers for the whole, so there its own edge counts.
     """
     inner, around = step, step.parent
-    while around is not None and around.node.runs in ("in_order", "around_one"):
+    while around is not None and isinstance(around.node.runs, InOrder | Wrapped):
         if inner is not around.children[-1]:
             return None
         inner, around = around, around.parent
-    if around is None or (around.node.runs == "again" and inner is not around.children[-1]):
+    if around is None or (isinstance(around.node.runs, Repeated) and inner is not around.children[-1]):
         return None
     return around
 
@@ -75,7 +75,7 @@ def _follower(step: Step) -> Step | None:
     """What comes next in a sequence around a step, unless something on the way has an edge of its own."""
     inner, around = step, step.parent
     while around is not None and inner.node.annotations.edge is None:
-        if around.node.runs in STEP_BY_STEP and inner is not around.children[-1]:
+        if isinstance(around.node.runs, STEP_BY_STEP) and inner is not around.children[-1]:
             return around.children[around.children.index(inner) + 1]
         inner, around = around, around.parent
     return None
@@ -83,7 +83,11 @@ def _follower(step: Step) -> Step | None:
 
 def _next_round(loop: Step, step: Step) -> Step | None:
     """What begins the next round, if that is another step."""
-    again = loop.node.runs == "again" and loop.node.annotations.edge is None and loop.node.max_iterations > 1
+    again = (
+        isinstance(loop.node.runs, Repeated)
+        and loop.node.annotations.edge is None
+        and loop.node.max_iterations > 1
+    )
     return loop.children[0] if again and loop.children[0] is not step else None
 
 

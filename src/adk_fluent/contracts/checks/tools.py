@@ -17,6 +17,7 @@ from adk_fluent.context.spec import Context
 from adk_fluent.contracts.issues import DuplicateTool, GeminiTool, ToolHistory, UnnamedTool
 from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue, Severity
+from adk_fluent.ir.execution import ByModel
 from adk_fluent.ir.nodes import AgentNode
 from adk_fluent.ir.tools import innermost, tool_name
 from adk_fluent.state.answers import returned_type
@@ -47,7 +48,7 @@ def check_tool_contracts(root: object) -> list[ContractIssue]:
     with_tools = [step for step in facts.steps if step.node.given.get("tools")]
     return [
         *(issue for step in with_tools for issue in _names(step)),
-        *(issue for step in facts.steps if step.node.runs == "by_model" for issue in _not_run(step)),
+        *(issue for step in facts.steps if isinstance(step.node.runs, ByModel) for issue in _not_run(step)),
         *(_left_out(listener, missed) for listener, missed in unseen(facts, with_tools)),
     ]
 

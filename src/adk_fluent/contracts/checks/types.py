@@ -17,7 +17,8 @@ from adk_fluent.contracts.findings.types import mismatch, nearest, source
 from adk_fluent.contracts.issues import TypeMismatch, UnmetConsumes
 from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue, Severity
-from adk_fluent.ir.base import STEP_BY_STEP, UNSET
+from adk_fluent.ir.base import UNSET
+from adk_fluent.ir.execution import STEP_BY_STEP, ByModel, PerItem
 from adk_fluent.ir.matching import Match
 from adk_fluent.ir.nodes import AgentNode, RouteNode
 from adk_fluent.spelling import Spelling
@@ -115,8 +116,8 @@ def _accepting(facts: Facts) -> Iterator[ContractIssue]:
     """Agents that accept a type which nothing before them in the pipeline gives them."""
     for listener, before in facts.flow.upstream.items():
         wanted = listener.node.given.get("input_schema") if isinstance(listener.node, AgentNode) else None
-        around = {outer.node.runs for outer in listener.above()}
-        if wanted is None or not around.isdisjoint(("by_model", "per_item")):
+        around = [outer.node.runs for outer in listener.above()]
+        if wanted is None or any(isinstance(runs, ByModel | PerItem) for runs in around):
             continue  # a model, or a map, decides what it is given
         speakers = [one for one in before if one is not listener and sees(facts.flow, one, listener) != "no"]
         reasons = [_no_input(speaker, wanted) for speaker in speakers]
@@ -225,7 +226,7 @@ def _unmet(step: Step, name: str, wanted: Any, produced: Mapping[str, object]) -
 def _delegates(facts: Facts) -> Iterator[ContractIssue]:
     """An agent that returns a type and hands over to one that does not: that run has no answer."""
     for step in facts.steps:
-        promised = step.node.given.get("output_schema") if step.node.runs == "by_model" else None
+        promised = step.node.given.get("output_schema") if isinstance(step.node.runs, ByModel) else None
         if not promised or not step.children or not facts.reaches(step):
             continue
         name = answer_type(promised).name
@@ -247,7 +248,11 @@ def _answering(step: Step) -> list[Step]:
     if step.is_model:
         return [step]
     found = [agents for child in step.children if (agents := _answering(child))]
-    return [agent for each in (found[-1:] if step.node.runs in STEP_BY_STEP else found) for agent in each]
+    return [
+        agent
+        for each in (found[-1:] if isinstance(step.node.runs, STEP_BY_STEP) else found)
+        for agent in each
+    ]
 
 
 def _returns(step: Step, promised: object) -> bool:

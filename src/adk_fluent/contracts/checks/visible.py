@@ -9,7 +9,7 @@ from adk_fluent.analysis.plan import Step, branch_names
 from adk_fluent.contracts.issues import BranchNotVisible, NobodyVisible
 from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue, Severity
-from adk_fluent.ir.base import ONE_COUNTS
+from adk_fluent.ir.execution import ONE_COUNTS
 
 
 @check(place=150)
@@ -36,7 +36,7 @@ def _silent_branches(facts: Facts, speakers: set[int]) -> Iterator[ContractIssue
     """Branches in which somebody speaks and nobody is visible, where another branch has somebody visible."""
     visible, speaking = _counts(facts, speakers)
     for step in facts.steps:
-        if step.node.apart or step.node.runs not in ONE_COUNTS:
+        if step.node.runs.apart or not isinstance(step.node.runs, ONE_COUNTS):
             continue
         seen = {child: visible[child.end] - visible[child.index] for child in step.children}
         for child in step.children if any(seen.values()) else ():

@@ -12,7 +12,8 @@ from adk_fluent.ir.annotations import (
     ModelCandidate,
     RetryConfig,
 )
-from adk_fluent.ir.base import Node, ParentNode, Runs, node
+from adk_fluent.ir.base import Node, ParentNode, node
+from adk_fluent.ir.execution import ByModel, OnFailure
 from adk_fluent.ir.fields import StateFieldRef
 from adk_fluent.ir.files import ArtifactUse, uses_in
 from adk_fluent.ir.functions import UNKNOWN_ACCESS, Access, access
@@ -32,6 +33,9 @@ CALLBACKS: Final[Mapping[str, int]] = {
     "after_agent_callback": 1,
 }
 """The functions that ADK calls around an agent's work, in the order it calls them, and how much each gets."""
+
+_BY_MODEL: Final = ByModel()
+_ON_FAILURE: Final = OnFailure()
 
 
 CALLBACK_FIELDS: Final = frozenset(field for field in AGENT_FIELDS if field.endswith("_callback"))
@@ -98,7 +102,6 @@ class AgentNode(ParentNode, AgentFields):  # pyright: ignore[reportIncompatibleV
     """
 
     kind: ClassVar[str] = "agent"
-    runs: ClassVar[Runs] = "by_model"
     speaks: ClassVar[bool] = True
     declared_writes: tuple[str, ...] = ()
     written_fields: tuple[StateFieldRef, ...] = ()
@@ -107,6 +110,10 @@ class AgentNode(ParentNode, AgentFields):  # pyright: ignore[reportIncompatibleV
     consumes_type: type | None = None
     selector: ModelSelectorNode | None = None
     retries: int = 0
+
+    @property
+    def runs(self) -> ByModel:
+        return _BY_MODEL
 
     @property
     def templates(self) -> tuple[str, ...]:
@@ -263,7 +270,6 @@ class RemoteAgentNode(Node):
     """
 
     kind: ClassVar[str] = "remote"
-    runs: ClassVar[Runs] = "one_of"
     speaks: ClassVar[bool] = True
     endpoint: str
     description: str = ""
@@ -280,6 +286,10 @@ class RemoteAgentNode(Node):
     allow_http: bool = False
     public_only: bool = False
     raises: bool = True
+
+    @property
+    def runs(self) -> OnFailure:
+        return _ON_FAILURE
 
     @property
     def may_turn_to_ask(self) -> bool:

@@ -7,7 +7,18 @@ from typing import ClassVar, Final, Literal, Self
 
 from adk_fluent.ir._generated import LoopFields, ParallelFields, SequenceFields
 from adk_fluent.ir.annotations import EdgeSemantics
-from adk_fluent.ir.base import Node, ParentNode, Runs, WrapperNode, node
+from adk_fluent.ir.base import Node, ParentNode, WrapperNode, node
+from adk_fluent.ir.execution import (
+    WRAPPED,
+    FirstMatch,
+    FirstSuccess,
+    InOrder,
+    InParallel,
+    PerItem,
+    RaceToSuccess,
+    Repeated,
+    Wrapped,
+)
 from adk_fluent.ir.fields import StateFieldRef
 from adk_fluent.ir.functions import access
 from adk_fluent.ir.keys import KeyRead, KeyReads, declared, given_keys, silent
@@ -17,13 +28,20 @@ from adk_fluent.ir.resources import Call
 NO_LIMIT: Final = 1_000_000
 """Rounds of a loop that ends only when an agent says so; ADK's limit of model calls ends it long before."""
 
+_IN_ORDER: Final = InOrder()
+_FIRST_SUCCESS: Final = FirstSuccess()
+_RACE: Final = RaceToSuccess()
+
 
 @node
 class SequenceNode(ParentNode, SequenceFields):  # pyright: ignore[reportIncompatibleVariableOverride]  # children is a field
     """Runs its children one after another."""
 
     kind: ClassVar[str] = "sequence"
-    runs: ClassVar[Runs] = "in_order"
+
+    @property
+    def runs(self) -> InOrder:
+        return _IN_ORDER
 
     @property
     def edge_semantics(self) -> tuple[EdgeSemantics, ...]:
@@ -36,9 +54,11 @@ class ParallelNode(ParentNode, ParallelFields):  # pyright: ignore[reportIncompa
     """Runs its children at the same time, each on a conversation branch of its own."""
 
     kind: ClassVar[str] = "parallel"
-    runs: ClassVar[Runs] = "at_once"
-    apart: ClassVar[bool] = True
     merge: Literal["wait_all", "first_complete", "interleave"] = "wait_all"
+
+    @property
+    def runs(self) -> InParallel:
+        return InParallel(waits=self.merge != "first_complete")
 
 
 @node
@@ -49,9 +69,12 @@ class LoopNode(ParentNode, LoopFields):  # pyright: ignore[reportIncompatibleVar
     """
 
     kind: ClassVar[str] = "loop"
-    runs: ClassVar[Runs] = "again"
     max_iterations: int = 10
     until: Predicate | None = None
+
+    @property
+    def runs(self) -> Repeated:
+        return Repeated(self.max_iterations, self.until)
 
     def calls(self) -> Iterable[Call]:
         yield Call(self.until, "its until()")
@@ -75,11 +98,14 @@ class RouteNode(Node):
     """
 
     kind: ClassVar[str] = "route"
-    runs: ClassVar[Runs] = "one_of"
     key: str | None = None
     rules: tuple[tuple[Predicate, Node], ...] = ()
     default: Node | None = None
     read_fields: tuple[StateFieldRef, ...] = ()
+
+    @property
+    def runs(self) -> FirstMatch:
+        return FirstMatch(tuple(test for test, _ in self.rules), self.key, self.default is not None)
 
     @property
     def children(self) -> tuple[Node, ...]:
@@ -118,7 +144,10 @@ class FallbackNode(ParentNode):
     """Runs its children in order until one succeeds."""
 
     kind: ClassVar[str] = "fallback"
-    runs: ClassVar[Runs] = "until_one_succeeds"
+
+    @property
+    def runs(self) -> FirstSuccess:
+        return _FIRST_SUCCESS
 
 
 @node
@@ -126,8 +155,10 @@ class RaceNode(ParentNode):
     """Runs its children at the same time and keeps only what the first to succeed did."""
 
     kind: ClassVar[str] = "race"
-    runs: ClassVar[Runs] = "until_one_succeeds"
-    apart: ClassVar[bool] = True
+
+    @property
+    def runs(self) -> RaceToSuccess:
+        return _RACE
 
 
 @node
@@ -141,13 +172,15 @@ class MapOverNode(WrapperNode):
     """
 
     kind: ClassVar[str] = "map"
-    runs: ClassVar[Runs] = "per_item"
-    apart: ClassVar[bool] = True
     list_key: str
     body: Node
     item_key: str = "_item"
     output_key: str = "results"
     concurrency: int = 5
+
+    @property
+    def runs(self) -> PerItem:
+        return PerItem(self.list_key, self.item_key, self.output_key)
 
     @property
     def may_be_skipped(self) -> bool:
@@ -166,6 +199,9 @@ class TimeoutNode(WrapperNode):
     """Gives `body` a number of seconds, then cancels it and raises."""
 
     kind: ClassVar[str] = "timeout"
-    runs: ClassVar[Runs] = "around_one"
     body: Node
     seconds: float
+
+    @property
+    def runs(self) -> Wrapped:
+        return WRAPPED

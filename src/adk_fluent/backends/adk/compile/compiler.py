@@ -70,7 +70,8 @@ from adk_fluent.contracts.refusals import UNSUPPORTED, refuse
 from adk_fluent.errors import CompileError
 from adk_fluent.ir import nodes
 from adk_fluent.ir._generated import AGENT_FIELDS, LOOP_FIELDS, PARALLEL_FIELDS, SEQUENCE_FIELDS
-from adk_fluent.ir.base import STEP_BY_STEP, UNSET, Node, Runs, walk
+from adk_fluent.ir.base import UNSET, Node, walk
+from adk_fluent.ir.execution import STEP_BY_STEP, Execution, InOrder, InParallel, Repeated
 from adk_fluent.ir.naming import Named, resolve_names
 from adk_fluent.ir.passing import passages
 from adk_fluent.ir.tools import GenerateOptions
@@ -295,7 +296,7 @@ def _plain(cls: type[A], fields: tuple[str, ...] = ()) -> Callable[[Node, Compil
         values = adk_fields(node, names, cls)
         if "rerun_on_resume" in known_fields(cls):  # where agents can be nodes, ours must run again to go on
             values.setdefault("rerun_on_resume", True)
-        inner = replace(scope, in_loop=True) if node.runs == "again" else scope
+        inner = replace(scope, in_loop=True) if isinstance(node.runs, Repeated) else scope
         if node.children:
             values["sub_agents"] = [compile_node(child, inner) for child in node.children]
         made = construct(cls, node, values)
@@ -330,8 +331,8 @@ def _remote(node: Node, scope: Compilation) -> BaseAgent:
 
 def _wire(made: Composite, node: Node, scope: Compilation) -> None:
     """Tell a composite which events of which agents end it."""
-    moves = scope.transfers and node.runs in STEP_BY_STEP
-    if node.runs in STEP_BY_STEP and (found := passages(node.children)):
+    moves = scope.transfers and isinstance(node.runs, STEP_BY_STEP)
+    if isinstance(node.runs, STEP_BY_STEP) and (found := passages(node.children)):
         made.pass_on(found)
     made.listen(
         _enders(node, scope),
@@ -351,14 +352,18 @@ def _enders(node: Node, scope: Compilation) -> Iterable[str]:
     return names_below(node, until) if until else ()
 
 
-def _ends(node: Node, scope: Compilation) -> tuple[Runs, ...]:
+def _ends(node: Node, scope: Compilation) -> tuple[type[Execution], ...]:
     """Which nodes below `node` keep an `escalate` inside them to themselves; none if it ends `node` never.
 
     It ends the nearest loop, or where there is none the nearest fan-out.
     """
-    if node.runs == "at_once":
-        return () if scope.in_loop else ("again", "at_once")
-    return ("again",) if node.runs == "again" or (node.runs == "in_order" and scope.in_loop) else ()
+    if isinstance(node.runs, InParallel):
+        return () if scope.in_loop else (Repeated, InParallel)
+    return (
+        (Repeated,)
+        if isinstance(node.runs, Repeated) or (isinstance(node.runs, InOrder) and scope.in_loop)
+        else ()
+    )
 
 
 def _native(node: Node, scope: Compilation) -> BaseAgent:

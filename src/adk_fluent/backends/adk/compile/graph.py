@@ -46,6 +46,7 @@ from adk_fluent.contracts.refusals import nesting, refuse
 from adk_fluent.errors import UnsupportedNodeError
 from adk_fluent.ir._generated import LOOP_FIELDS, PARALLEL_FIELDS, SEQUENCE_FIELDS
 from adk_fluent.ir.base import Node
+from adk_fluent.ir.execution import Repeated
 from adk_fluent.ir.matching import Predicate, report_missed_label
 from adk_fluent.ir.naming import resolve_names
 from adk_fluent.ir.nodes import (
@@ -201,7 +202,7 @@ def _parallel(node: Node, scope: Compilation) -> BaseNode:
 
 def _loop(node: Node, scope: Compilation) -> BaseNode:
     assert isinstance(node, LoopNode)
-    enders = frozenset(names_below(node, until=("again",)))
+    enders = frozenset(names_below(node, until=(Repeated,)))
 
     async def check(ctx: Context, node_input: Any) -> Event:
         # The check runs once per round, so the number of its run is the number of the round. ADK counts runs

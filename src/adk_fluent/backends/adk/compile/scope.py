@@ -18,7 +18,8 @@ from adk_fluent.backends.adk.resources import Resources
 from adk_fluent.contracts.refusals import refuse, structural
 from adk_fluent.errors import CompileError
 from adk_fluent.ir.annotations import NO_ANNOTATIONS
-from adk_fluent.ir.base import Node, Runs, walk
+from adk_fluent.ir.base import Node, walk
+from adk_fluent.ir.execution import Execution
 from adk_fluent.ir.naming import Named
 from adk_fluent.ir.nodes import (
     AgentNode,
@@ -125,15 +126,15 @@ def injected_names(nodes: Iterable[Node]) -> frozenset[str]:
     return frozenset(found)
 
 
-def _nodes(root: Node, until: Collection[Runs]) -> Iterable[Node]:
+def _nodes(root: Node, until: tuple[type[Execution], ...]) -> Iterable[Node]:
     """The nodes below `root`, not looking inside one that runs its children in such a way."""
     for child in root.children:
         yield child
-        if child.runs not in until:
+        if not isinstance(child.runs, until):
             yield from _nodes(child, until)
 
 
-def names_below(root: Node, until: Collection[Runs]) -> Iterable[str]:
+def names_below(root: Node, until: tuple[type[Execution], ...]) -> Iterable[str]:
     """The names of the nodes below `root`, not looking inside one that runs its children in such a way."""
     return (name for node in _nodes(root, until) for name in _voices(node))
 
@@ -147,11 +148,11 @@ def _voices(node: Node) -> tuple[str, ...]:
     return getattr(node, "voices", (node.name,))
 
 
-def native_children(root: Node, until: Collection[Runs]) -> Iterable[str]:
+def native_children(root: Node, until: tuple[type[Execution], ...]) -> Iterable[str]:
     """The children of `root` that run a native agent, not inside one that runs its children in such a way."""
 
     def runs_one(node: Node) -> bool:
-        inside = () if node.runs in until else node.children
+        inside = () if isinstance(node.runs, until) else node.children
         return isinstance(node, NativeNode | KnownNativeNode) or any(map(runs_one, inside))
 
     return [child.name for child in root.children if runs_one(child)]

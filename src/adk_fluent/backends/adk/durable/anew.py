@@ -12,12 +12,13 @@ from google.adk.agents.invocation_context import InvocationContext
 from adk_fluent.backends.adk.added import AddedPlugin
 from adk_fluent.backends.adk.compat import private
 from adk_fluent.backends.adk.middleware import runs
-from adk_fluent.ir.base import STEP_BY_STEP, Node
+from adk_fluent.ir.base import Node
+from adk_fluent.ir.execution import STEP_BY_STEP, FirstMatch
 
 
 def spine(root: Node) -> list[Node]:
     """Those whose steps begin with nothing else on."""
-    if root.runs in STEP_BY_STEP or (root.runs == "one_of" and not root.speaks):
+    if isinstance(root.runs, (*STEP_BY_STEP, FirstMatch)):
         return [root, *(each for child in root.children for each in spine(child))]
     return []
 

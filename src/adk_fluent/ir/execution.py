@@ -1,0 +1,143 @@
+"""How a node runs its children, as a value with its data.
+
+Readers of a tree (analyses, estimate, pictures) ask a node for this value, and never for its type. So they
+understand each new composite that runs its children in one of these ways. Tables are keyed by the class of
+the value; `isinstance(node.runs, STEP_BY_STEP)` asks for one of several.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+from adk_fluent.ir.frozen import Frozen, frozen
+from adk_fluent.ir.matching import Match, Predicate
+
+
+@frozen
+class Execution(Frozen):
+    """How a node runs its children; the base of all ways."""
+
+    apart: ClassVar[bool] = False
+    """Whether each child, or each item, has a branch of the conversation to itself."""
+
+
+@frozen
+class Leaf(Execution):
+    """It has no children."""
+
+
+@frozen
+class InOrder(Execution):
+    """One child after another."""
+
+
+@frozen
+class Repeated(Execution):
+    """All children in order, round after round.
+
+    Attributes:
+        max_rounds: how many rounds there are at most.
+        until: tested after each round; when it holds, the node is done.
+    """
+
+    max_rounds: int
+    until: Predicate | None = None
+
+
+@frozen
+class InParallel(Execution):
+    """All children at the same time.
+
+    Attributes:
+        waits: whether the node ends when all have ended, and not when the first has.
+    """
+
+    apart: ClassVar[bool] = True
+    waits: bool = True
+
+
+@frozen
+class FirstMatch(Execution):
+    """The first child whose test holds, or none.
+
+    Attributes:
+        tests: a test for each child in order, but for the default.
+        key: the state key that comparisons are about, if it is one.
+        default: whether one more child, the last, runs where no test holds.
+    """
+
+    tests: tuple[Predicate, ...] = ()
+    key: str | None = None
+    default: bool = False
+
+    def label(self, child: int) -> str | None:
+        """The value at which a child runs, if its test compares with one."""
+        test = self.tests[child] if child < len(self.tests) else None
+        return str(test.value) if isinstance(test, Match) and test.op != "ne" else None
+
+
+@frozen
+class FirstSuccess(Execution):
+    """One child after another until one succeeds; only what that one did lasts."""
+
+
+@frozen
+class RaceToSuccess(Execution):
+    """All children at the same time until one succeeds; only what that one did lasts."""
+
+    apart: ClassVar[bool] = True
+
+
+@frozen
+class OnFailure(Execution):
+    """The node itself works, and its child runs in its place if it fails."""
+
+
+@frozen
+class PerItem(Execution):
+    """The child once for each item of a list, several at a time.
+
+    Attributes:
+        items: the state key of the list.
+        item_key: where the child finds its item; it is gone afterwards.
+        output_key: where the list of answers is written.
+    """
+
+    apart: ClassVar[bool] = True
+    items: str
+    item_key: str
+    output_key: str
+
+
+@frozen
+class Wrapped(Execution):
+    """The one child, once."""
+
+
+@frozen
+class ByModel(Execution):
+    """The children to which a model hands over, in any order, or none."""
+
+
+WRAPPED: Final = Wrapped()
+
+WAYS: Final = (
+    Leaf,
+    InOrder,
+    Repeated,
+    InParallel,
+    FirstMatch,
+    FirstSuccess,
+    RaceToSuccess,
+    OnFailure,
+    PerItem,
+    Wrapped,
+    ByModel,
+)
+"""Every way there is: tables that are keyed by them have each of these."""
+STEP_BY_STEP: Final = (InOrder, Repeated)
+"""One child runs after the other has."""
+ONE_COUNTS: Final = (FirstMatch, FirstSuccess, RaceToSuccess, OnFailure)
+"""What at most one child does lasts."""
+SILENT_FRAMES: Final = (InOrder, Repeated, InParallel, FirstSuccess, RaceToSuccess, Wrapped)
+"""The node does nothing but run its children: it decides nothing by the state, and no model is asked."""
