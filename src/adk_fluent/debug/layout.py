@@ -9,16 +9,29 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache, partial
 from types import UnionType
-from typing import Annotated, Any, Final, Literal, Required, Union, get_args, get_origin, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Final,
+    Literal,
+    Required,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from adk_fluent.backends.events import AgentEvent, Usage
-from adk_fluent.debug.recording import Recording
 from adk_fluent.debug.requests import DEEPEST, deeper_than
 from adk_fluent.debug.values import Chunk, LLMInteraction, RecordedRun, SavedArtifact, ToolInteraction
 from adk_fluent.errors import RecordingError, on_one_line
+
+if TYPE_CHECKING:
+    from adk_fluent.debug.recording import Recording
 
 DEEPEST_FILE: Final = DEEPEST + 20
 """Levels of a file that is read; what is recorded stands in a few others."""
@@ -116,15 +129,16 @@ _NARROWER: Final[Mapping[type, Mapping[str, Any]]] = {
     ToolInteraction: {"actions": _Actions},
     SavedArtifact: {"part": _Part | None},
     RecordedRun: {"prompt": _Content, "earlier": list[_Earlier]},
-    Recording: {"metadata": _Metadata},
 }
 """Value → fields of which a file says more than their type does; `None` for those that are in no file."""
+_OF_RECORDINGS: Final[Mapping[str, Any]] = {"metadata": _Metadata}
+"""Likewise of a recording itself."""
 
 
 @cache
-def _layout(kind: type[Any]) -> Any:
+def _layout(kind: type[Any], whole: bool = False) -> Any:
     """The layout of a value in a file: its fields, of which only those without a default must be there."""
-    narrower = _NARROWER.get(kind, {})
+    narrower = _OF_RECORDINGS if whole else _NARROWER.get(kind, {})
     hints = get_type_hints(kind, localns={"Part": Any, "Event": Any})
     made: dict[str, Any] = {}
     for each in fields(kind):
@@ -152,28 +166,33 @@ def _form(hint: Any) -> Any:
     return _layout(kind) if is_dataclass(kind) else hint
 
 
-def damage(found: Mapping[str, Any]) -> str | None:
+def damage(found: Mapping[str, Any], kind: type[Any]) -> str | None:
     """What is wrong with the content of a file, and where in it; `None` if it has the layout of a recording.
 
     What the layout does not know, such as fields of a later minor version, is not looked at.
 
-    >>> damage({"steps": [{"event": {"author": "a"}, "seq": "x"}]})
+    Args:
+        found: the content of the file.
+        kind: the class of recordings.
+
+    >>> from adk_fluent.debug import Recording
+    >>> damage({"steps": [{"event": {"author": "a"}, "seq": "x"}]}, Recording)
     "steps[0].seq is 'x'; it should be a valid integer"
-    >>> damage({"steps": [{}], "runs": []})
+    >>> damage({"steps": [{}], "runs": []}, Recording)
     'steps[0].event is missing'
     """
     if deeper_than(found, DEEPEST_FILE):
         return f"it is nested too deep (more than {DEEPEST_FILE} levels)"
     try:
-        _checks().validate_python(found, strict=True)
+        _checks(kind).validate_python(found, strict=True)
     except ValidationError as error:
         return _said(error)
     return _foreign_run(found)
 
 
 @cache
-def _checks() -> TypeAdapter[Any]:
-    return TypeAdapter(_layout(Recording))
+def _checks(kind: type[Any]) -> TypeAdapter[Any]:
+    return TypeAdapter(_layout(kind, whole=True))
 
 
 def _said(error: ValidationError) -> str:

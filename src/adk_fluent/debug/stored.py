@@ -143,7 +143,7 @@ def recording_in(text: str, kind: type[V], where: str) -> V:
     from adk_fluent.debug.layout import damage  # it needs pydantic, which the import of this module does not
 
     found = _document(text, where)
-    wrong = damage(found)
+    wrong = damage(found, kind)
     if wrong is None:
         try:
             return _made(kind, found)
