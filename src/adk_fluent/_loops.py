@@ -107,6 +107,6 @@ async def to_the_end(work: Coroutine[Any, Any, T]) -> T:
 
 
 def is_cancelled() -> bool:
-    """Whether somebody cancelled this task; if not, a `CancelledError` in it came from inside."""
+    """Whether this task was cancelled; if not, a `CancelledError` in it came from inside."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0

@@ -189,5 +189,5 @@ WRITERS: Final[Mapping[type[Node], Callable[[Writer, Any], Chain]]] = {
 
 
 def write(writer: Writer, node: Node) -> Chain:
-    """A node as an expression, with all that is said about it."""
+    """Write a node as an expression, with its annotations."""
     return [*WRITERS[type(node)](writer, cast(Any, node)), *notes(writer, node)]

@@ -23,7 +23,7 @@ class Writer:
     """Writes the nodes of one module.
 
     Attributes:
-        write: what writes a node, with all that is said about it; see `steps.write`.
+        write: writes a node, with its annotations; see `steps.write`.
         copies: whether a lambda is written as it stands in its file; else it is the native agent's.
         names: what it imports, and its variables.
         lines: assignments, children before parents.
@@ -71,7 +71,7 @@ class Writer:
         return self._known[node]
 
     def chain(self, node: Node) -> Chain:
-        """A node as an expression, with all that is said about it."""
+        """Write a node as an expression, with its annotations."""
         return self.write(self, node)
 
     def refuse(self, node: Node, what: str) -> NoReturn:

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from adk_fluent.errors import ExpressionError, MissingKeyError
-from adk_fluent.ir.matching import holds, is_held
+from adk_fluent.ir.matching import is_held
 from adk_fluent.ir.template import Placeholder, Segment, about_braces, segments
-from adk_fluent.prompt.spec import (
-    HEADERS,
-    UNNAMED,
-    CallModel,
-    Fill,
-    FromState,
-    PromptSpec,
-    Rewrite,
-    Section,
-    When,
-)
+
+if TYPE_CHECKING:
+    from adk_fluent.prompt.spec import CallModel, Fill, PromptSpec, Rewrite
+
+HEADERS: Final[Mapping[str, str]] = {
+    "role": "",
+    "context": "Context:",
+    "task": "Task:",
+    "constraint": "Constraints:",
+    "format": "Output Format:",
+    "example": "Examples:",
+}
+"""The standard sections in their order, each with the line above its text."""
+
+UNNAMED: Final = frozenset({"template", "from_state", "rewritten"})
+"""Sections without a line above their text; they stand where custom sections do."""
 
 CHARACTERS_PER_TOKEN = 4
 """The usual estimate for English text; a model's tokenizer counts differently."""
@@ -35,6 +40,9 @@ ADAPT = (
 )
 
 Block = tuple[Segment, ...]
+Cut = Callable[[str], Block]
+Written = Mapping["Rewrite", str]
+"""What a model made of each part that it rewrites."""
 
 NOTHING: Final[Mapping[Any, Any]] = MappingProxyType({})
 
@@ -52,7 +60,7 @@ def render(prompt: PromptSpec, state: Mapping[str, Any]) -> str:
         ExpressionError: only a model can tell the text, or it names an artifact.
     """
     settled = settle(prompt, state)
-    if any(isinstance(part, Rewrite) for part in settled.parts):
+    if settled.needs_model:
         raise ExpressionError(f"Only a model can tell this prompt; await .resolve(): {prompt!r:.60}")
     return _filled(segments_of(settled, state), state)
 
@@ -63,12 +71,11 @@ async def resolve(
     """The text of a prompt in a state, rewritten by a model where it says so."""
     settled = settle(prompt, state)
     written: dict[Rewrite, str] = {}
-    for part in settled.parts:
-        if isinstance(part, Rewrite):
-            text = await resolve(part.source, state, call_model, fill)
-            question = question_for(part, text)
-            answer = None if question is None else await call_model(part, question)
-            written[part] = (answer or text).strip()
+    for rewrite in (each for part in settled.parts for each in part.rewrites):
+        text = await resolve(rewrite.source, state, call_model, fill)
+        question = question_for(rewrite, text)
+        answer = None if question is None else await call_model(rewrite, question)
+        written[rewrite] = (answer or text).strip()
     pieces = segments_of(settled, state, written)
     return _filled(pieces, state) if fill is None else await fill(pieces)
 
@@ -92,15 +99,12 @@ def settle(prompt: PromptSpec, state: Mapping[str, Any]) -> PromptSpec:
     """
     settled = prompt.replace(parts=())
     for part in prompt.parts:
-        if not isinstance(part, When):
-            settled += PromptSpec(parts=(part,))
-        elif holds(part.test, state, "P.when"):
-            settled += settle(part.then, state)
+        settled += part.settled(state)
     return settled
 
 
 def segments_of(
-    prompt: PromptSpec, state: Mapping[str, Any], written: Mapping[Rewrite, str] = NOTHING
+    prompt: PromptSpec, state: Mapping[str, Any], written: Written = NOTHING
 ) -> tuple[Segment, ...]:
     """A settled prompt in pieces: text, and placeholders to fill.
 
@@ -112,24 +116,16 @@ def segments_of(
 
 def _arranged(
     prompt: PromptSpec,
-    cut: Callable[[str], Block],
+    cut: Cut,
     state: Mapping[str, Any] = NOTHING,
-    written: Mapping[Rewrite, str] = NOTHING,
+    written: Written = NOTHING,
 ) -> list[Segment]:
     """The pieces of a settled prompt, section after section."""
     sections: dict[str, list[Block]] = {}
     for part in prompt.parts:
-        match part:
-            case Section():
-                block = cut(part.text)
-            case FromState():
-                block = _values(part, state)
-            case Rewrite():
-                block = (written[part],)
-            case _:  # pragma: no mutate block  # unreachable: `settle` leaves none
-                raise AssertionError(f"a settled prompt has no {part!r}")
+        block = part.block(cut, state, written)
         if block:
-            sections.setdefault(part.name, []).append(block)
+            sections.setdefault(part.names[0], []).append(block)
     blocks = [_section(name, sections[name]) for name in _order(prompt, sections)]
     before, after = ([list(cut(text)) for text in texts] for texts in (prompt.preambles, prompt.postambles))
     return _joined([*before, *blocks, *after], "\n\n")
@@ -145,14 +141,6 @@ def _section(name: str, blocks: list[Block]) -> list[Segment]:
     body = _flat(blocks, "\n\n" if name in ("example", "rewritten", "template") else "\n")
     header = "" if name in UNNAMED else HEADERS.get(name, f"{name}:")
     return [f"{header}\n", *body] if header else body
-
-
-def _values(part: FromState, state: Mapping[str, Any]) -> Block:
-    """One line per key that is set; values are filled in later, so that no text in them is a placeholder."""
-    lines = [
-        (f"{key.rpartition(':')[2]}: ", Placeholder(key)) for key in part.keys if state.get(key) is not None
-    ]
-    return tuple(_flat(list[Block](lines), "\n"))
 
 
 def _flat(blocks: list[Block], separator: str) -> list[Segment]:

@@ -4,29 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Container, Iterable, Mapping
 from itertools import zip_longest
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from adk_fluent.errors import ArgumentError, ExpressionError
 from adk_fluent.ir.annotations import InstructionSpec, StateSpec
 from adk_fluent.ir.frozen import Frozen, frozen
 from adk_fluent.ir.functions import Access, access
 from adk_fluent.ir.keys import KeyRead, KeyReads, Level, declared, in_templates
-from adk_fluent.ir.matching import Match, Predicate
-from adk_fluent.ir.template import Segment, all_keys
+from adk_fluent.ir.matching import Match, Predicate, holds
+from adk_fluent.ir.template import Placeholder, Segment, all_keys
+from adk_fluent.prompt import rendering
+from adk_fluent.prompt.rendering import HEADERS, UNNAMED, Block, Cut, Written
 from adk_fluent.spelling import did_you_mean
-
-HEADERS: Final[Mapping[str, str]] = {
-    "role": "",
-    "context": "Context:",
-    "task": "Task:",
-    "constraint": "Constraints:",
-    "format": "Output Format:",
-    "example": "Examples:",
-}
-"""The standard sections in their order, each with the line above its text."""
-
-UNNAMED: Final = frozenset({"template", "from_state", "rewritten"})
-"""Sections without a line above their text; they stand where custom sections do."""
 
 CallModel: TypeAlias = Callable[["Rewrite", str], Awaitable[str | None]]
 """Asks a model: `(what rewrites the prompt, the question) -> the answer`, `None` when the call failed."""
@@ -72,6 +61,19 @@ class Part(StateSpec):
         """The same without the versions that its prompts were given."""
         return self
 
+    def settled(self, state: Mapping[str, Any]) -> PromptSpec:
+        """The prompt that it is in a state; see `rendering.settle`."""
+        return PromptSpec(parts=(self,))
+
+    @property
+    def rewrites(self) -> tuple[Rewrite, ...]:
+        """The part itself where a model rewrites it."""
+        return ()
+
+    def block(self, cut: Cut, state: Mapping[str, Any], written: Written) -> Block:
+        """The pieces of its text in a state; see `rendering.segments_of`."""
+        raise AssertionError(f"a settled prompt has no {self!r}")  # pragma: no mutate  # unreachable
+
 
 @frozen
 class Section(Part):
@@ -91,6 +93,9 @@ class Section(Part):
     @property
     def templates(self) -> tuple[str, ...]:
         return (self.text,)
+
+    def block(self, cut: Cut, state: Mapping[str, Any], written: Written) -> Block:
+        return cut(self.text)
 
     def __repr__(self) -> str:
         if self.name in HEADERS or self.name in UNNAMED:
@@ -112,6 +117,14 @@ class FromState(Part):
     def key_reads(self, *, certain: bool) -> KeyReads:
         level: Level = "required" if certain else "tolerant"
         return (KeyRead(key, "prompt", level) for key in self.keys)
+
+    def block(self, cut: Cut, state: Mapping[str, Any], written: Written) -> Block:
+        """A line per key that is set; values are filled in later: no text in them is a placeholder."""
+        pieces: list[Segment] = []
+        for key in self.keys:
+            if state.get(key) is not None:
+                pieces += [*(["\n"] if pieces else []), f"{key.rpartition(':')[2]}: ", Placeholder(key)]
+        return tuple(pieces)
 
     def __repr__(self) -> str:
         return f"P.from_state({', '.join(map(repr, self.keys))})"
@@ -148,6 +161,9 @@ class When(Part):
 
     def untagged(self) -> Part:
         return self.replace(then=_untagged(self.then))
+
+    def settled(self, state: Mapping[str, Any]) -> PromptSpec:
+        return rendering.settle(self.then, state) if holds(self.test, state, "P.when") else PromptSpec()
 
     def __repr__(self) -> str:
         test = self.test
@@ -189,6 +205,13 @@ class Rewrite(Part):
 
     def key_reads(self, *, certain: bool) -> KeyReads:
         return self.source.key_reads(certain=certain)
+
+    @property
+    def rewrites(self) -> tuple[Rewrite, ...]:
+        return (self,)
+
+    def block(self, cut: Cut, state: Mapping[str, Any], written: Written) -> Block:
+        return (written[self],)
 
     def __repr__(self) -> str:
         options = {"max_tokens": self.max_tokens, "audience": self.audience or None, "model": self.model}
@@ -284,9 +307,7 @@ class PromptSpec(InstructionSpec):
             MissingKeyError: a placeholder without `?` names a key that is not set.
             ExpressionError: only a model can tell the text (see `resolve`), or it names an artifact.
         """
-        from adk_fluent.prompt.rendering import render
-
-        return render(self, state)
+        return rendering.render(self, state)
 
     async def resolve(self, state: Mapping[str, Any], call_model: CallModel, fill: Fill | None = None) -> str:
         """The text in this state, a model being asked where `compress` or `adapt` say so.
@@ -295,9 +316,7 @@ class PromptSpec(InstructionSpec):
             call_model: asks the model; `None` as its answer leaves the text as it was.
             fill: fills placeholders instead of `render`, as for artifacts.
         """
-        from adk_fluent.prompt.rendering import resolve
-
-        return await resolve(self, state, call_model, fill)
+        return await rendering.resolve(self, state, call_model, fill)
 
     def __str__(self) -> str:
         """The text of a static prompt, with its placeholders.
@@ -309,9 +328,7 @@ class PromptSpec(InstructionSpec):
             raise ExpressionError(
                 f"A prompt with {dynamic[0]!r:.60} depends on the state; use .render(state)."
             )
-        from adk_fluent.prompt.rendering import text_of
-
-        return text_of(self)
+        return rendering.text_of(self)
 
     def __repr__(self) -> str:
         shown = " + ".join(map(repr, self.parts)) or "PromptSpec()"

@@ -117,11 +117,11 @@ class OpenTools:
         await take(toolsets_in(self.root))
 
     async def give_back(self) -> None:
-        """Close it, unless somebody else uses it."""
+        """Close it, unless another run or expression uses it."""
         await give_back(toolsets_in(self.root))
 
     def in_use(self) -> AbstractAsyncContextManager[None]:
-        """Whatever opens it meanwhile, it stays open to the end; the last user closes it."""
+        """Keep it open to the end, whatever opens it; the last user closes it."""
         return in_use(toolsets_in(self.root))
 
 
