@@ -896,6 +896,32 @@ async def test_steps_that_keep_another_pace_do_the_same(name: str) -> None:
     assert met(again) == met(recording)
 
 
+async def test_what_races_pass_on_comes_in_the_recorded_order() -> None:
+    """One race is decided while another passes its winner's events on: they reach the next agent as then."""
+    called, tape = asyncio.Event(), Recorder()
+
+    class Hold(Middleware):
+        rounds = 60
+
+        async def on_event(self, ctx: Any, event: Any) -> None:
+            if event.tool_calls:
+                called.set()
+                for _ in range(self.rounds):
+                    await asyncio.sleep(0)
+
+    hold, never = Hold(), after(asyncio.Event(), 0)
+    pipeline = (FanOut(race(A.tool(AT_ONCE), B), TWO) >> END).middleware(hold)
+    script = {"a": [call_tool("look_up", order="7"), "a"], "b": never, "c": never, "d": after(called, 0)}
+    await within_limit(tape.install(pipeline).run("Go", backend=mock_backend({**script, "z": "end"})))
+    recording = Recording.from_json(tape.get_recording().to_json())
+    said = [event.author for event in recording.events if event.content]
+    assert said == ["d", "a", "z"]
+    hold.rounds = 0
+    again = await within_limit(recording.replay(pipeline))
+    assert str(diff_recordings(recording, again)).startswith("No difference: ")
+    assert met(again) == met(recording)
+
+
 async def test_a_limit_that_is_over_while_nothing_is_awaited_in_it() -> None:
     """It ends what is awaited in it next, and nothing outside."""
     limit = Limit(HOUR)

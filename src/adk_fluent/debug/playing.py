@@ -100,10 +100,10 @@ class Played:
         self.races[lane] = choice or Choice(contest)
         return Contest(choice, names, self.tape.order, lambda: self.races.pop(lane, None))
 
-    async def event_due(self, author: str, branch: str | None, event: str) -> None:
-        """Awaited before an event leaves a branch."""
+    async def event_due(self, author: str, branch: str | None, event: str, lane: str) -> None:
+        """Awaited before an event leaves a branch of the step with this lane."""
         if self.tape is not None:
-            await self.tape.event_due(author, branch, event, self.until)
+            await self.tape.event_due(author, branch, event, lane, self.until)
 
     def event_given(self, event: str) -> None:
         """Called when a race that had kept an event to itself passes it on."""

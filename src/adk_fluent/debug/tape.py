@@ -232,12 +232,15 @@ class Tape:
         self.order.mark(call.started)
         return call
 
-    async def event_due(self, author: str, branch: str | None, event: str, until: float) -> None:
+    async def event_due(self, author: str, branch: str | None, event: str, lane: str, until: float) -> None:
         """An event is about to leave a branch, when it is its turn to; one that never did waits for that.
 
-        ADK 1 tells of what is inside a race only when that passes it on: there only the race keeps an order.
+        ADK 1 tells of what is inside a race only when that passes it on: only the race keeps an order in it.
+
+        Args:
+            lane: that of the step whose branch it leaves.
         """
-        if any(is_within(branch, lane) for lane in self._apart):
+        if any(is_within(branch, race) and is_within(lane, race) for race in self._apart):
             return
         if event in self._gone:
             if (later := self._gone[event]) is None:

@@ -248,6 +248,7 @@ def due(ctx: InvocationContext, step: str) -> Callable[[int, object], Awaitable[
         step: the name of the composite whose branches they are.
     """
     first = outermost(ctx).invocation_id
+    lane = f"{ctx.branch}.{step}" if ctx.branch else step
     events, errors = asked(ctx, "event_due"), asked(ctx, "error_due")
     if not events:
         return None
@@ -255,7 +256,7 @@ def due(ctx: InvocationContext, step: str) -> Callable[[int, object], Awaitable[
     async def wait(index: int, item: object) -> None:
         if isinstance(item, Event) and not item.partial and item.invocation_id == first:
             for event_due in events:
-                await event_due(item.author, item.branch, item.id)
+                await event_due(item.author, item.branch, item.id, lane)
         elif isinstance(item, BaseException):
             for error_due in errors:
                 await error_due(item, step, ctx.branch, index)
