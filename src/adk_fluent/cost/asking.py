@@ -14,11 +14,9 @@ from adk_fluent.analysis.talk.history import audible
 from adk_fluent.analysis.talk.sight import sight_of
 from adk_fluent.context.asking import Question, Volume
 from adk_fluent.context.spec import Context
-from adk_fluent.cost.branching import branch_probabilities
-from adk_fluent.cost.choosing import Situation, choose, price_in
+from adk_fluent.cost.branching import Place, agents_in_tools, branch_probabilities
+from adk_fluent.cost.choosing import Situation, choose, chosen_by, price_in, without_price
 from adk_fluent.cost.helpers import rewritten
-from adk_fluent.cost.inside import Place, agents_in_tools
-from adk_fluent.cost.models import chosen_by, without_price
 from adk_fluent.cost.prices import Price, name_of, price_of
 from adk_fluent.cost.reckoning import Fixed, ModelCalls, Rates, StepOutput, Transcript
 from adk_fluent.cost.requests import around_words, longest_answer, told

@@ -12,9 +12,15 @@ from adk_fluent import _html as html
 from adk_fluent.analysis.facts import was_built
 from adk_fluent.analysis.plan import Plan, Step, plan
 from adk_fluent.cost.asking import Way
-from adk_fluent.cost.branching import branch_names, branch_probabilities, labels_of
+from adk_fluent.cost.branching import (
+    Place,
+    branch_names,
+    branch_probabilities,
+    foreign_agents,
+    labels_of,
+    trees_in_tools,
+)
 from adk_fluent.cost.choosing import gives_price
-from adk_fluent.cost.inside import Place, foreign_agents, trees_in_tools
 from adk_fluent.cost.prices import Price, price_of
 from adk_fluent.cost.reckoning import ModelCalls, StepOutput
 from adk_fluent.cost.traffic import TrafficAssumptions

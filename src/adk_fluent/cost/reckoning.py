@@ -8,7 +8,7 @@ from typing import NamedTuple
 from adk_fluent.analysis.plan import Step
 from adk_fluent.analysis.talk.sight import Sight
 from adk_fluent.context.spec import Context
-from adk_fluent.cost.inside import ToolAgents
+from adk_fluent.cost.branching import ToolAgents
 from adk_fluent.cost.prices import Price
 from adk_fluent.ir.nodes import ModelSelectorNode
 

@@ -61,7 +61,7 @@ def _refused(step: Step, tokens: int, budget: int) -> ContractIssue:
 
 def _limits(step: Step) -> tuple[int | None, int | None]:
     """What an agent accepts, and what its models may get; `None` where there is no limit."""
-    from adk_fluent.cost.models import chosen_by
+    from adk_fluent.cost.choosing import chosen_by
 
     content = step.node.annotations.content
     accepted = content.max_input_tokens if content is not None else None
