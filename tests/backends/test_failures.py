@@ -30,7 +30,6 @@ from adk_fluent.errors import (
     StateGuardError,
     StepError,
     ToolError,
-    TransformError,
 )
 from adk_fluent.expr.base import Expr
 from adk_fluent.ir.matching import Match
@@ -262,10 +261,10 @@ async def test_a_comparison_inside_a_step_names_it() -> None:
 
 @pytest.mark.parametrize("items", [[None, 1], [1, None]])
 async def test_an_item_that_is_none(items: list[Any]) -> None:
-    """`map_over` refuses an item that state cannot hold, by its position and the list's key."""
-    position = items.index(None)
-    with pytest.raises(TransformError, match=rf"^'map': item {position} of 'items' is None, and state"):
-        await play(map_over("items", B.instruct("{_item}")), state={"items": items})
+    """An item that is None fills its placeholder with empty text, as None does everywhere."""
+    backend = script({"b": ["x", "y"]})
+    await map_over("items", B.instruct("<{_item}>")).run("hi", backend=backend, state={"items": items})
+    assert sorted(call.system.splitlines()[0] for call in backend.calls["b"]) == ["<1>", "<>"]
 
 
 @pytest.mark.parametrize("more", [C.default(), C.user_only()], ids=["plain", "context"])
