@@ -6,11 +6,12 @@ import asyncio
 import json
 import logging
 import os
+import re
 import sys
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import aclosing, nullcontext
+from contextlib import aclosing, asynccontextmanager, nullcontext
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
@@ -34,14 +35,16 @@ from adk_fluent.backends.events import AgentEvent
 from adk_fluent.errors import AgentTimeoutError, CompileError, RunError
 from adk_fluent.expr.base import Expr
 from adk_fluent.testing import call_tool, mock_backend
+from tests.backends.mcp_server import answer
 from tests.backends.support import Hang, called, replies, script
 from tests.clock import without_pauses
-from tests.limits import LIMIT, comes_true, in_thread, within_limit
+from tests.limits import LIMIT, begins, comes_true, in_thread, within_limit
 
 # ADK deprecates how its own AgentTool and its own client for MCP use it.
 pytestmark = [
     pytest.mark.filterwarnings("ignore:The `plugins` argument is deprecated:DeprecationWarning"),
     pytest.mark.filterwarnings("ignore:MCPTool class is deprecated:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:Use `streamable_http_client` instead:DeprecationWarning"),
 ]
 
 
@@ -647,6 +650,107 @@ async def test_no_process_that_was_about_to_start(way: str, tmp_path: Path) -> N
     await asyncio.wait_for(asyncio.gather(task, return_exceptions=True), LIMIT)
     assert not any(map(alive, processes(log) if log.exists() else []))
     assert asyncio.all_tasks() <= {*before, task}
+
+
+class Silent:
+    """An HTTP server of MCP tools that falls silent: it takes every request, and answers no more.
+
+    Args:
+        until: how long it answers: `never`, or to the first request of this method.
+
+    Attributes:
+        silent: set once there is a request that it does not answer.
+        connections: those that are open.
+    """
+
+    def __init__(self, until: str) -> None:
+        self._until = until
+        self.silent = asyncio.Event()
+        self.connections = set[asyncio.StreamWriter]()
+
+    @asynccontextmanager
+    async def listening(self) -> AsyncGenerator[str]:
+        """Inside, it listens at this address."""
+        server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        try:
+            yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        finally:
+            server.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections.add(writer)
+        try:
+            while True:
+                head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+                length = int((re.findall(r"content-length: (\d+)", head) or ["0"])[0])
+                request = json.loads(await reader.readexactly(length) or b"{}")
+                self._answer(head.startswith("get"), request, writer)
+        except (EOFError, ConnectionError):
+            pass
+        finally:
+            self.connections.discard(writer)
+            writer.close()
+
+    def _answer(self, is_stream: bool, request: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+        method = request.get("method", "")
+        if self._until in ("never", method) or self.silent.is_set():
+            self.silent.set()
+        elif is_stream or "id" not in request:
+            writer.write(
+                b"HTTP/1.1 %s\r\nContent-Length: 0\r\n\r\n" % (b"405 No" if is_stream else b"202 Yes")
+            )
+        else:
+            result = answer(method, request.get("params") or {})
+            body = json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result}).encode()
+            head = (
+                "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nMcp-Session-Id: 1\r\nContent-Length: "
+            )
+            writer.write(f"{head}{len(body)}\r\n\r\n".encode() + body)
+
+
+def by_http(kind: str, url: str) -> BaseToolset:
+    """A connection through ADK's own client, which waits for each answer longer than a test does."""
+    from google.adk.tools.mcp_tool import mcp_session_manager as managers
+    from google.adk.tools.mcp_tool.mcp_toolset import McpToolset
+
+    made = managers.SseConnectionParams if kind == "sse" else managers.StreamableHTTPConnectionParams
+    return McpToolset(connection_params=made(url=url, timeout=1.5 * LIMIT))
+
+
+SILENT = [("http", "never"), ("sse", "never"), ("http", "tools/list"), ("http", "tools/call")]
+OVER: dict[str, Callable[[Agent[Any]], Expr[Any]]] = {
+    "cancelled": lambda one: one,
+    "out of time": lambda one: one.timeout(0.5),
+    "beaten": lambda one: race(one, Agent("b")),
+    "replaced": lambda one: one.timeout(0.5) // Agent("c"),
+}
+
+
+@pytest.mark.parametrize("way", OVER if find_spec("mcp") else [])
+@pytest.mark.parametrize(("kind", "until"), SILENT)
+async def test_no_connection_to_a_server_that_is_silent(
+    way: str, kind: str, until: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that ends while its server does not answer ends at once, and leaves no connection and no task."""
+    monkeypatch.setenv("GOOGLE_API_USE_CLIENT_CERTIFICATE", "false")  # for which ADK would ask Google
+    monkeypatch.setattr(counted, "PATIENCE", 1.5 * LIMIT)
+    server = Silent(until)
+
+    async def last(request: LlmRequest) -> AsyncGenerator[str, None]:
+        await server.silent.wait()
+        yield "won"
+
+    async with server.listening() as url:
+        before = asyncio.all_tasks()
+        expression = OVER[way](Agent("a").tool(by_http(kind, url)))
+        models = mock_backend({"a": [call_tool("shout", text="hey"), "x"], "b": last, "c": "instead"})
+        task = asyncio.ensure_future(expression.run("hi", backend=models))
+        if way == "cancelled":
+            await begins(server.silent, task)
+            task.cancel()
+        await within_limit(asyncio.gather(task, return_exceptions=True))
+        await comes_true(lambda: not server.connections, "all connections are closed")
+        assert asyncio.all_tasks() <= {*before, task}
 
 
 @every_client

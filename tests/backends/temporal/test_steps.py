@@ -9,6 +9,9 @@ from google.adk.agents.callback_context import CallbackContext
 from google.adk.agents.readonly_context import ReadonlyContext
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
+from google.adk.tools.base_tool import BaseTool
+from google.adk.tools.base_toolset import BaseToolset
+from google.adk.tools.function_tool import FunctionTool
 from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 from google.genai.errors import ServerError
@@ -108,6 +111,13 @@ class Wrapping(Middleware):
         return {"wrapped": await call(args)}
 
 
+class Adders(BaseToolset):
+    """A toolset with a tool that is not async."""
+
+    async def get_tools(self, readonly_context: ReadonlyContext | None = None) -> list[BaseTool]:
+        return [FunctionTool(add)]
+
+
 SEEN: list[str] = []
 a, b = Agent("a"), Agent("b")
 ADDING = [
@@ -150,6 +160,10 @@ CASES: dict[str, tuple[Expr[Any], dict[str, Any]]] = {
         {"a": [call_tool("ask", word="x"), call_tool("ask", word="tea"), "ok"]},
     ),
     "calls of one turn": (a.tools(add), {"a": [types.Content(role="model", parts=ADDING), "ok"]}),
+    "calls of one turn to a toolset": (
+        a.tools(Adders()),
+        {"a": [types.Content(role="model", parts=ADDING), "ok"]},
+    ),
     "map": (S.set(items=[1, 2, 3]) >> map_over("items", a), {}),
     "route": (a.writes("kind") >> Route("kind").eq("x", b).otherwise(Agent("c")), {"a": "x"}),
     "tap": (a >> tap(lambda state: SEEN.append("seen")) >> b, {}),

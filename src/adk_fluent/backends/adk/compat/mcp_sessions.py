@@ -2,7 +2,9 @@
 
 ADK opens a connection in a task of its own, and starts the server there. If the run that waits for the
 connection is cancelled, or the server takes too long, ADK forgets that task: it goes on, with the process
-that it started. This module has underscore names of ADK, like `private`, but for a part that needs an extra.
+that it started. A server that is reached by HTTP is told when a connection ends; if it does not answer, ADK
+waits for it as long as for any request. This module has underscore names of ADK, like `private`, but for a
+part that needs an extra.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from contextvars import ContextVar
 from functools import cache
 from types import CodeType
 from typing import Any, Final, cast
+from weakref import WeakKeyDictionary, WeakSet
 
 from google.adk.tools.base_toolset import BaseToolset
 
@@ -22,6 +25,12 @@ from adk_fluent.backends.adk.compat import private
 
 PATIENCE: Final = 10.0
 """Seconds that a connection which was given up may take to end."""
+
+GOODBYE: Final = 0.5
+"""Seconds in which a server that is reached by HTTP may answer that it knows of the end of a connection."""
+
+_open: Final[WeakKeyDictionary[object, WeakSet[Any]]] = WeakKeyDictionary()
+"""Session manager → the clients of the connections that it opened."""
 
 _clients: ContextVar[list[object] | None] = ContextVar("adk_fluent_mcp_clients", default=None)
 """The clients with which the connection that is being opened here was tried."""
@@ -48,8 +57,9 @@ def probe(kind: type[Any]) -> type[Any]:
 
     for owner, name in ((kind, "_create_client"), (kind, "create_session"), (SessionContext, "_run")):
         private.require(owner, name)
-    if "_client" not in SessionContext.__init__.__code__.co_names:
-        private.require(SessionContext, "_client")
+    for owner, name in ((SessionContext, "_client"), (kind, "_connection_params")):
+        if name not in owner.__init__.__code__.co_names:
+            private.require(owner, name)
     return SessionContext
 
 
@@ -78,7 +88,9 @@ def _ending(kind: type[Any]) -> type[Any]:
             clients: list[object] = []
             token = _clients.set(clients)
             try:
-                return await above.create_session(*args, **options)
+                made = await above.create_session(*args, **options)
+                _open.setdefault(self, WeakSet()).update(clients)
+                return made
             except BaseException:
                 if opening := list(_opening(clients, opener)):
                     for task in opening:
@@ -88,11 +100,24 @@ def _ending(kind: type[Any]) -> type[Any]:
             finally:
                 _clients.reset(token)
 
+        async def close(self) -> None:
+            """Close the connections; by HTTP a server that does not answer is not waited for."""
+            above: Any = super()
+            if not hasattr(cast(Any, self)._connection_params, "url"):
+                return await above.close()
+            leaving = asyncio.ensure_future(above.close())
+            try:
+                await asyncio.wait({leaving}, timeout=GOODBYE)
+            finally:
+                for task in _opening(_open.pop(self, ()), opener):
+                    task.cancel()
+            await leaving
+
     return Ending
 
 
 def _opening(clients: Iterable[object], opener: CodeType) -> Iterable[asyncio.Task[Any]]:
-    """The tasks in which ADK opens connections with these clients: nothing else knows them any more."""
+    """The tasks in which ADK opens connections with these clients, and holds them open."""
     for task in asyncio.all_tasks():
         coroutine: Any = task.get_coro()
         frame = getattr(coroutine, "cr_frame", None)

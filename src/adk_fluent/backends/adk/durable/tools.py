@@ -21,7 +21,7 @@ from adk_fluent.backends.adk.durable.contexts import act, actions_json, context_
 from adk_fluent.backends.adk.durable.steps import Json, Step, Table, Tell, Worker, do, jsonable
 from adk_fluent.backends.adk.running.runner import Services
 from adk_fluent.backends.adk.steps.asking_again import tool_asks
-from adk_fluent.backends.adk.tools.around import called_by
+from adk_fluent.backends.adk.tools.around import called_by, takes_turns, taking_turns
 from adk_fluent.backends.adk.tools.injecting import in_threads
 from adk_fluent.errors import AskAgain
 
@@ -112,7 +112,7 @@ class _Found(BaseTool):
             name=told["name"], description=told["description"], is_long_running=told["is_long_running"]
         )
         self._declared = told["declaration"]
-        cast(Any, self).run_async = call
+        cast(Any, self).run_async = taking_turns(call) if told["takes_turns"] else call
 
     def _get_declaration(self) -> types.FunctionDeclaration | None:
         return None if self._declared is None else types.FunctionDeclaration.model_validate(self._declared)
@@ -149,5 +149,6 @@ def _described(tool: BaseTool) -> Json:
         "name": tool.name,
         "description": tool.description,
         "is_long_running": tool.is_long_running,
+        "takes_turns": takes_turns(in_threads(tool)),
         "declaration": declaration and declaration.model_dump(mode="json", exclude_none=True),
     }

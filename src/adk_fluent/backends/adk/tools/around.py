@@ -82,14 +82,24 @@ def around_tool(tool: BaseTool, what: Around) -> BaseTool:
 
 def called_by(tool: BaseTool, call: Callable[..., Awaitable[Any]]) -> BaseTool:
     """A copy of a tool that is the tool in all but what makes its calls; they take turns as those do."""
+    made = copy.copy(tool)
+    cast(Any, made).run_async = taking_turns(call) if takes_turns(tool) else call
+    return made
+
+
+def taking_turns(call: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+    """What makes the calls of a tool, one after another with others of their run."""
 
     async def run_async(*, args: dict[str, Any], tool_context: ToolContext) -> Any:
         async with in_turn(private.invocation(tool_context)):
             return await call(args=args, tool_context=tool_context)
 
-    made = copy.copy(tool)
-    cast(Any, made).run_async = run_async if _TURNS in vars(tool) else call
-    return made
+    return run_async
+
+
+def takes_turns(tool: BaseTool) -> bool:
+    """Whether the calls of a tool take turns with others of their run."""
+    return _TURNS in vars(tool)
 
 
 def one_by_one(tool: FunctionTool) -> FunctionTool:
