@@ -67,12 +67,28 @@ def artifact(id: str, *parts: Json, **fields: bool) -> Json:
     }
 
 
+def snapshot(state: str, *artifacts: Json) -> Json:
+    """A task as it stands, with artifacts that these updates hold."""
+    made = [each["artifact"] for each in artifacts]
+    return {
+        "kind": "task",
+        "id": "t",
+        "contextId": "c",
+        "status": {"state": state},
+        "history": [],
+        "artifacts": made,
+    }
+
+
 def whole(items: list[Json]) -> Json:
     """What a server that does not stream answers in place of these items."""
     if items[0]["kind"] == "message":
         return items[0]
-    task: Json = {"kind": "task", "id": "t", "contextId": "c", "history": [], "artifacts": []}
+    task = snapshot("unknown")
     for item in items:
+        if item["kind"] == "task":
+            task = json.loads(json.dumps(item))
+            continue
         if item["kind"] == "status-update":
             task["status"] = item["status"]
             task["history"] += [item["status"]["message"]] if "message" in item["status"] else []
@@ -97,13 +113,14 @@ def newer(told: Any) -> Any:
     item = cast(Json, told)
     if item.get("kind") == "file":
         held: Json = item["file"]
-        return {"raw": held["bytes"], "mediaType": held["mimeType"], "filename": held["name"]}
+        at: Json = {"raw": held["bytes"]} if "bytes" in held else {"url": held["uri"]}
+        return {**at, "mediaType": held["mimeType"], "filename": held["name"]}
     if item.get("kind") == "data":
         return {"data": item["data"]}
     made = {name: newer(each) for name, each in item.items() if name not in ("kind", "final")}
     if "state" in made:
         made["state"] = f"TASK_STATE_{made['state'].upper().replace('-', '_')}"
-    return made | ({"role": "ROLE_AGENT"} if "role" in made else {})
+    return made | ({"role": f"ROLE_{made['role'].upper()}"} if "role" in made else {})
 
 
 NAMES = {"status-update": "statusUpdate", "artifact-update": "artifactUpdate"}
@@ -131,7 +148,13 @@ class Gate:
 
 
 def server(
-    items: list[Json], *, streams: bool, version: str, calls: list[str], gate: Gate | None = None
+    items: list[Json],
+    *,
+    streams: bool,
+    version: str,
+    calls: list[str],
+    gate: Gate | None = None,
+    path: str = "/",
 ) -> Any:
     """What makes a server that answers each call with these items."""
 
@@ -155,7 +178,7 @@ def server(
         return StreamingResponse(chunks(), media_type="text/event-stream")
 
     def make(port: int) -> Starlette:
-        url = f"http://127.0.0.1:{port}/"
+        url = f"http://127.0.0.1:{port}{path}"
         card: Json = {"name": "far", "description": "Far.", "version": "1", "skills": []}
         card |= {"defaultInputModes": ["text"], "defaultOutputModes": ["text"]}
         card["capabilities"] = {"streaming": streams}
@@ -168,8 +191,8 @@ def server(
         async def show(request: Request) -> Response:
             return JSONResponse(card)
 
-        path = "/.well-known/agent-card.json"
-        return Starlette(routes=[Route(path, show), Route("/", answer, methods=["POST"])])
+        shown = Route(f"{path}.well-known/agent-card.json", show)
+        return Starlette(routes=[shown, Route(path, answer, methods=["POST"])])
 
     return make
 

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
+from google.adk.agents import BaseAgent, LlmAgent
+from google.adk.agents.invocation_context import InvocationContext
+from google.adk.events import Event, EventActions
 from google.adk.sessions import BaseSessionService, InMemorySessionService
 from google.adk.sessions.sqlite_session_service import SqliteSessionService
 from google.adk.tools.tool_context import ToolContext
 from pydantic import BaseModel, Field, PlainSerializer, SecretStr, field_serializer, model_serializer
 
-from adk_fluent import Agent, RemoteAgent, S, StateSchema
+from adk_fluent import Agent, RemoteAgent, S, StateSchema, transfer
 from adk_fluent.errors import ADKFluentError, AnswerError, ArgumentError, SchemaError, StateTypeError
 from adk_fluent.state.answers import answer_type
 from adk_fluent.state.fidelity import unstorable
@@ -191,17 +195,51 @@ def call_back(callback_context: Any) -> None:
     callback_context.state["k"] = {"rate": float("nan")}
 
 
+def call_back_model(callback_context: Any, llm_response: Any) -> None:
+    """Write it where a model has answered."""
+    call_back(callback_context)
+
+
 def stores(folder: Path) -> list[BaseSessionService]:
     """A store in memory and one in a file."""
     return [InMemorySessionService(), SqliteSessionService(str(folder / "s.db"))]
 
 
+class Native(BaseAgent):
+    """An agent of ADK's that is no model's."""
+
+    async def _run_async_impl(self, ctx: InvocationContext) -> AsyncGenerator[Event, None]:
+        actions = EventActions(state_delta={"k": {"rate": float("nan")}})
+        yield Event(author=self.name, invocation_id=ctx.invocation_id, actions=actions)
+
+
+class Holder(BaseAgent):
+    """An agent that runs another one."""
+
+    held: BaseAgent
+
+    async def _run_async_impl(self, ctx: InvocationContext) -> AsyncGenerator[Event, None]:
+        async for event in self.held.run_async(ctx):
+            yield event
+
+
+NATIVE = Native(name="n", description="Rates.")
+NATIVE_MODEL = LlmAgent(name="a", model="gemini-2.5-flash", after_agent_callback=call_back)
 WRITERS: dict[str, Any] = {
     "tool": Agent("a").tool(write),
     "callback": Agent("a").before_agent(call_back),
     "transform": S.transform("k", lambda _: {"rate": float("nan")}) >> Agent("a"),
     "set": S.set(k={"rate": float("nan")}) >> Agent("a"),
     "fan-out": Agent("a").before_agent(call_back) | Agent("b"),
+    "after": Agent("a").after_agent(call_back),
+    "after model": Agent("a").after_model(call_back_model),
+    "native": NATIVE >> Agent("a"),
+    "native in a fan-out": NATIVE | Agent("a"),
+    "native in a loop": (NATIVE >> Agent("a")) * 2,
+    "native in a native": Holder(name="s", held=NATIVE.clone()) >> Agent("a"),
+    "native by transfer": Agent("a") >> transfer("n") >> NATIVE,
+    "native as a tool": Agent("b").tool(NATIVE),
+    "native model": NATIVE_MODEL >> Agent("b"),
 }
 
 
@@ -210,13 +248,20 @@ async def test_every_writer_is_refused_on_every_store(writer: str, tmp_path: Pat
     """The error names the agent, the key and the place, and does not depend on the store."""
     said: list[str] = []
     for service in stores(tmp_path):
-        backend = mock_backend({"a": [call_tool("write"), "x"] if writer == "tool" else "x", "b": "x"})
+        asks = [call_tool("n", request="?"), "x"] if "as a tool" in writer else "x"
+        backend = mock_backend({"a": [call_tool("write"), "x"] if writer == "tool" else "x", "b": asks})
         with pytest.raises(ADKFluentError) as caught:
             await WRITERS[writer].run("Hi", backend=backend, session_service=service, state={"k": 1})
         said.append(str(caught.value))
     assert said[0] == said[1]
     assert "wrote state key 'k'" in said[0]
     assert f"k.rate is nan, and {JSON_HAS}" in said[0]
+
+
+async def test_a_native_agent_that_writes_it_has_failed() -> None:
+    """Its fallback runs, as for every other step that fails; nothing of it is kept."""
+    result = await (NATIVE // Agent("a")).run("Hi", backend=mock_backend({"a": "x"}), state={"k": 1})
+    assert (result.text, result.state["k"]) == ("x", 1)
 
 
 async def test_the_state_argument_is_refused_and_temp_is_not(tmp_path: Path) -> None:

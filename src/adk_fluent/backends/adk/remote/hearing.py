@@ -3,7 +3,8 @@
 | The server sends | It counts as |
 | --- | --- |
 | a message without a task | the answer |
-| an artifact | a part of the answer; the same id again takes its place, with `append` it goes on |
+| an artifact | a part of the answer; the same id again takes its place, with `append` it goes on or begins |
+| a task | if it lists artifacts, these are all that there are; else none is taken back |
 | a status message of a task that works | progress; it never becomes the answer |
 | a status message of a completed task | the answer, if the task has no artifacts |
 | a status message of any other task | the question, or the reason of the failure |
@@ -73,7 +74,10 @@ def told_in(item: Any) -> Told:
     state, said = _word(_name_of(held.status)), _parts(held.status.message)
     asked = sdk.asked_in(getattr(held.status.message, "parts", ()))
     if hasattr(held, "artifacts"):
-        made = {str(each.artifact_id): tuple(sdk.from_a2a(each.parts)) for each in held.artifacts or ()}
+        made = dict[str, tuple[types.Part, ...]]()
+        for each in held.artifacts or ():  # servers that give them no ids give all the same one
+            id = str(each.artifact_id)
+            made[id] = (*made.get(id, ()), *sdk.from_a2a(each.parts))
         return Told("task", _ids(held.id, held), state, said, made, asked=asked)
     spoken = "adk_event_id" in (held.metadata or ())
     return Told("status", _ids(held.task_id, held), state, said, asked=asked, is_spoken=spoken)
@@ -130,6 +134,8 @@ class Reply:
         """Take in an item; give the text that is new of the answer, and what is told of progress."""
         self.ids |= told.ids
         self.state = "completed" if told.kind == "message" else told.state or self.state
+        if told.kind == "task" and told.artifacts:
+            self._artifacts.clear()
         for id, parts in told.artifacts.items():
             held = self._artifacts.setdefault(id, [])
             if not told.appends:
@@ -246,11 +252,11 @@ def words(parts: Iterable[types.Part]) -> str:
     """
     text, is_data = "", False
     for part in parts:
-        data = sdk.data_in(part)
-        said = (part.text or "" if _is_plain(part) else "") if data is None else json.dumps(data)
+        now_data = sdk.is_data(part)
+        said = json.dumps(sdk.data_in(part)) if now_data else (part.text or "") if _is_plain(part) else ""
         if said:
-            text += "\n" * bool(text and (is_data or data is not None) and not text.endswith("\n")) + said
-            is_data = data is not None
+            text += "\n" * bool(text and (is_data or now_data) and not text.endswith("\n")) + said
+            is_data = now_data
     return text
 
 
@@ -261,9 +267,9 @@ def readings(parts: Iterable[types.Part]) -> list[str]:
     '{"total": 5}'
     """
     parts = list(parts)
-    data = [found for part in parts if (found := sdk.data_in(part)) is not None]
+    data = [sdk.data_in(part) for part in parts if sdk.is_data(part)]
     several = [json.dumps(data)] if len(data) > 1 else []
-    text = words(part for part in parts if sdk.data_in(part) is None)
+    text = words(part for part in parts if not sdk.is_data(part))
     return [*(json.dumps(each) for each in data), *several, *([text] if text or not data else [])]
 
 

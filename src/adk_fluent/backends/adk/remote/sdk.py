@@ -68,10 +68,16 @@ def data_part(data: Mapping[str, Any]) -> types.Part:
     return types.Part(inline_data=types.Blob(data=blob, mime_type=_MIME))
 
 
-def data_in(part: types.Part) -> Any:
-    """What an A2A data part held, for the part that ADK made of it; `None` for any other."""
+def is_data(part: types.Part) -> bool:
+    """Whether ADK made a part of an A2A data part."""
     blob = part.inline_data
-    if blob is None or blob.mime_type != _MIME or not (blob.data or b"").startswith(_BEGIN):
+    return blob is not None and blob.mime_type == _MIME and (blob.data or b"").startswith(_BEGIN)
+
+
+def data_in(part: types.Part) -> Any:
+    """What an A2A data part held, which may be `None`; `None` for any other part, too."""
+    blob = part.inline_data
+    if blob is None or not is_data(part):
         return None
     held: Any = json.loads((blob.data or b"")[len(_BEGIN) : -len(_END)])
     if not is_newer() and isinstance(held, dict):
@@ -85,7 +91,7 @@ def _whole(value: Any) -> Any:
         return {key: _whole(each) for key, each in cast("dict[str, Any]", value).items()}
     if isinstance(value, list):
         return [_whole(each) for each in cast("list[Any]", value)]
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**53 else value
 
 
 def to_a2a(part: types.Part) -> Any:
@@ -214,8 +220,13 @@ def with_pieces(item: Any) -> Any:
     """An item of a stream of answers so that ADK passes it on.
 
     Of version 0.3 ADK's agent leaves out the pieces of an artifact that is on its way; what a task says while
-    it works it passes on.
+    it works it passes on. Of 1.x it fails at a piece that goes on with an artifact that was not begun.
     """
+    if is_newer() and item.WhichOneof("payload") == "artifact_update" and item.artifact_update.append:
+        whole = type(item)()
+        whole.CopyFrom(item)
+        whole.artifact_update.append = False
+        return whole
     if is_newer() or not isinstance(item, tuple):
         return cast("object", item)
     import a2a.types

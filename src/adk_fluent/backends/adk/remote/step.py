@@ -277,7 +277,7 @@ class RemoteComposite(Composite):
             _Failed: it reports a failure.
         """
         metadata, parts = event.custom_metadata or {}, (event.content and event.content.parts) or []
-        state, text = state_in(metadata), words(parts)
+        state, text = state_in(metadata), words(parts).strip()
         if problem := failure(event):
             raise _problem(problem.removeprefix("error: "), metadata)
         if state == "rejected" and hearing.is_refusing:
@@ -375,7 +375,7 @@ class RemoteComposite(Composite):
     def _message(self, ctx: InvocationContext, text: str, parts: list[types.Part]) -> Event:
         """What a remote agent says, as text, and its files."""
         event = self.event(ctx, text=text)
-        files = [part for part in parts if part.file_data or (part.inline_data and sdk.data_in(part) is None)]
+        files = [part for part in parts if part.file_data or (part.inline_data and not sdk.is_data(part))]
         if files and event.content is not None:
             event.content.parts = [*(event.content.parts or []), *files]
         return event

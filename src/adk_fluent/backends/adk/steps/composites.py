@@ -21,7 +21,7 @@ from adk_fluent.backends.adk.compat import private
 from adk_fluent.backends.adk.context.functions import state_of
 from adk_fluent.backends.adk.events.signals import failure, note_problems, pauses, refused, starts_again
 from adk_fluent.backends.adk.steps.checkpoints import has_ended, since_checkpoint, start_afresh
-from adk_fluent.backends.adk.steps.leaves import Events, FluentAgent, Position, waits
+from adk_fluent.backends.adk.steps.leaves import Events, FluentAgent, Position, events_of, waits
 from adk_fluent.backends.adk.steps.passing import end_of, stretch
 from adk_fluent.backends.adk.steps.seen import Seen
 from adk_fluent.backends.adk.steps.tree import below
@@ -113,7 +113,7 @@ class Composite(FluentAgent):
 
     async def relay(self, child: BaseAgent, ctx: InvocationContext, seen: Seen) -> Events:
         """The events of one child, unchanged, noting in `seen` what they ask for."""
-        async with aclosing(child.run_async(ctx)) as events:
+        async with aclosing(events_of(child, ctx)) as events:
             async for event in events:
                 self._note(event, ctx, seen, child)
                 yield event
@@ -188,7 +188,7 @@ class Composite(FluentAgent):
                     yield private.checkpoint(self, ctx, Position(child=child.name, round=start.rounds))
                 if not (resuming and start.ended):
                     # As `relay`, without one more generator for each event to pass through.
-                    async with aclosing(child.run_async(ctx)) as run:
+                    async with aclosing(events_of(child, ctx)) as run:
                         async for event in run:
                             yield event
                             self._note(event, ctx, seen, child)

@@ -236,6 +236,12 @@ def _reachable(agent: BaseAgent) -> set[str]:
     return found
 
 
+def events_of(child: BaseAgent, ctx: InvocationContext) -> Events:
+    """The events of a step; of a native agent, as long as every session store holds what they write."""
+    events = child.run_async(ctx)
+    return events if hasattr(child, "ir") else keeping_to(None, events)  # ours see to it themselves
+
+
 def within_schema(node: Node, events: Events) -> Events:
     """The events of a node's agent, held to the schema that is bound to the node, if one is."""
     schema = node.annotations.schema
@@ -347,7 +353,7 @@ class TransferAgent(FluentAgent):
                 yield private.checkpoint(self, ctx, Position(child=target.name))
             yield self.event(ctx, transfer_to_agent=target.name)
         paused, problems = False, dict[str, str]()
-        async with aclosing(target.run_async(ctx)) as events:
+        async with aclosing(events_of(target, ctx)) as events:
             async for event in events:
                 paused = paused or pauses(ctx, event)
                 note_problems(problems, event)
