@@ -17,9 +17,10 @@ from adk_fluent.contracts.findings.types import mismatch, nearest, source
 from adk_fluent.contracts.issues import TypeMismatch, UnmetConsumes
 from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue, Severity
-from adk_fluent.ir.base import STEP_BY_STEP, UNSET
+from adk_fluent.ir.base import STEP_BY_STEP, UNSET, walk
 from adk_fluent.ir.matching import Match
 from adk_fluent.ir.nodes import AgentNode, RouteNode
+from adk_fluent.ir.tools import agents_inside
 from adk_fluent.spelling import Spelling
 from adk_fluent.state.answers import answer_type, asked_schema
 
@@ -225,6 +226,9 @@ def _unmet(step: Step, name: str, wanted: Any, produced: Mapping[str, object]) -
 def _delegates(facts: Facts) -> Iterator[ContractIssue]:
     """An agent that returns a type and hands over to one that does not: that run has no answer."""
     for step in facts.steps:
+        for body in agents_inside(step.node.given.get("tools", ())):
+            if any(node.runs == "by_model" and node.children for node in walk(body)):
+                yield from _delegates(analyse(body))
         promised = step.node.given.get("output_schema") if step.node.runs == "by_model" else None
         if not promised or not step.children or not facts.reaches(step):
             continue
@@ -251,5 +255,5 @@ def _answering(step: Step) -> list[Step]:
 
 
 def _returns(step: Step, promised: object) -> bool:
-    schema = step.node.output_schema
+    schema = step.node.given.get("output_schema")  # which an agent of a class of its own has not
     return schema not in (None, UNSET) and fits(schema, promised)
