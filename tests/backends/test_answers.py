@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from datetime import date
 from decimal import Decimal
 from enum import IntEnum
@@ -11,6 +11,9 @@ from pathlib import Path
 from typing import Any, Optional, Union, cast
 
 import pytest
+from google.adk.agents import BaseAgent, LlmAgent
+from google.adk.agents.invocation_context import InvocationContext
+from google.adk.events.event import Event
 from google.adk.events.event_actions import EventActions
 from google.adk.runners import InMemoryRunner
 from google.adk.sessions import InMemorySessionService
@@ -18,7 +21,8 @@ from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 from pydantic import BaseModel
 
-from adk_fluent import Agent, FanOut, Loop, Route, StateSchema, T, gate, map_over, race
+from adk_fluent import Agent, FanOut, Loop, RemoteAgent, Route, StateSchema, T, gate, map_over, race
+from adk_fluent.adopt import adopt
 from adk_fluent.backends.adk.steps.scripted import Script, ScriptedLlm
 from adk_fluent.errors import AnswerError, ArgumentError, StateTypeError
 from adk_fluent.expr.base import Expr
@@ -455,6 +459,85 @@ async def test_a_tool_of_an_agent_gives_no_text_of_a_delegate_for_a_type() -> No
     )
     with pytest.raises(AnswerError, match=r"'boss'.* returns Ticket and handed over to 'kid'"):
         await caller.run("x", backend=backend)
+
+
+class Passing(BaseAgent):
+    """An agent of a class of its own, in which another one speaks."""
+
+    async def _run_async_impl(self, ctx: InvocationContext) -> AsyncGenerator[Event, None]:
+        async for event in self.sub_agents[0].run_async(ctx):
+            yield event
+
+
+class Saying(BaseAgent):
+    """An agent of a class of its own, which speaks itself."""
+
+    async def _run_async_impl(self, ctx: InvocationContext) -> AsyncGenerator[Event, None]:
+        yield Event(author=self.name, content=types.Content(role="model", parts=[types.Part(text="Hello.")]))
+
+
+class Helped(LlmAgent):
+    """An agent of ADK's with a method more."""
+
+    def help(self) -> None:
+        """Do nothing."""
+
+
+def natives(kind: type[LlmAgent], schema: type[BaseModel] | None = None) -> LlmAgent:
+    """An agent of ADK's that returns a type and may hand over to another one."""
+    kid = LlmAgent(name="kid", model="gemini-2.5-flash", output_schema=schema)
+    return kind(name="boss", model="gemini-2.5-flash", output_schema=Memo, sub_agents=[kid])
+
+
+ADOPTED: dict[str, Callable[[type[BaseModel] | None], Expr[Any]]] = {
+    "agent": lambda schema: adopt(natives(LlmAgent, schema)),
+    "its class": lambda schema: adopt(natives(Helped, schema)),
+    "later": lambda schema: Agent("before") >> adopt(natives(LlmAgent, schema)),
+    "kid": lambda schema: (
+        Agent("boss").returns(Memo).delegate(adopt(natives(LlmAgent, schema).sub_agents[0].clone()))
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ADOPTED)
+async def test_delegates_of_adopted_agents_are_named(name: str) -> None:
+    """An adopted agent keeps to its `output_schema`, whoever it hands over to, and the check says so."""
+    script: dict[str, Any] = {"boss": [call_tool("transfer_to_agent", agent_name="kid")]}
+    script |= {"kid": "Hello.", "before": "Hi."}
+    adopted = ADOPTED[name](None)
+    with pytest.raises(AnswerError, match=r"'boss'.* returns Memo and handed over to 'kid'"):
+        await adopted.ask_async("x", backend=mock_backend(script))
+    assert "boss returns Memo, and can hand over to kid, which does not" in str(adopted.check())
+    typed = ADOPTED[name](Memo)
+    script["kid"] = '{"id": "2"}'
+    assert await typed.ask_async("x", backend=mock_backend(script)) == Memo(id="2")
+    assert not typed.check().warnings
+
+
+async def test_a_delegate_of_a_class_of_its_own_is_named() -> None:
+    """What such an agent answers in is not known, whoever speaks in it, so it does not answer for a type."""
+    for speaks in ("kid", "inner"):
+        inner = LlmAgent(name="inner", model=native("Hello.")())
+        kid = Passing(name="kid", sub_agents=[inner]) if speaks == "inner" else Saying(name="kid")
+        boss = Agent("boss").returns(Memo).delegate(adopt(kid))
+        backend = mock_backend(
+            {"boss": [call_tool("transfer_to_agent", agent_name="kid")], "inner": "Hello."}
+        )
+        with pytest.raises(AnswerError, match=r"to 'kid'.* Give 'kid' to 'boss' as a tool, T.agent\(...\)"):
+            await boss.ask_async("x", backend=backend)
+        assert "boss returns Memo, and can hand over to kid, which does not" in str(boss.check())
+
+
+def test_the_check_names_delegates_of_agents_that_are_tools() -> None:
+    """An agent that is called as a tool hands over as well."""
+    boss = Agent("boss").returns(Ticket).delegate(Agent("kid"))
+    for tool in (T.agent(boss), T.timeout(T.agent((Agent("before") >> boss).named("both")), 5)):
+        (issue,) = Agent("caller").tool(tool).check().warnings
+        assert issue.message == "boss returns Ticket, and can hand over to kid, which does not"
+    (issue,) = (
+        Agent("boss").returns(Ticket).delegate(RemoteAgent("kid", endpoint="https://x.test")).check().warnings
+    )
+    assert issue.message == "boss returns Ticket, and can hand over to kid, which does not"
 
 
 async def test_a_delegate_may_answer_in_the_type() -> None:

@@ -11,8 +11,9 @@ from typing import Any
 
 import httpx
 import pytest
+from google.genai import types
 
-from adk_fluent import Agent, Pipeline, RemoteAgent, S, T, gate
+from adk_fluent import Agent, Pipeline, RemoteAgent, Route, S, T, gate
 from adk_fluent.a2a import AuthConfig
 from adk_fluent.backends.adk.remote.sdk import is_newer
 from adk_fluent.backends.events import AgentEvent
@@ -24,6 +25,7 @@ from adk_fluent.testing import call_tool, mock_backend
 from tests.clock import advance, with_clock
 from tests.limits import LIMIT, comes_true
 from tests.remote.wire import asking, call, cancelling, message, state, task, task_in, text_of
+from tests.samples import Ticket
 
 GATED: Pipeline[Any] = (
     Agent("clerk").writes("draft")
@@ -35,6 +37,12 @@ GATED: Pipeline[Any] = (
 def served(expression: Expr[Any], script: Mapping[str, Any], **options: Any) -> A2AServer:
     """A server whose models are scripted."""
     return A2AServer(expression, backend=mock_backend(script), **options)
+
+
+def back(tool_context: Any) -> str:
+    """Hand back to the agent above."""
+    tool_context.actions.transfer_to_agent = "boss"
+    return "ok"
 
 
 def instruction(request: Any) -> str:
@@ -56,6 +64,48 @@ async def test_a_call_runs_the_expression() -> None:
         told = await task(server.url, "Pay.")
     assert state(told) == "COMPLETED"
     assert [part["text"] for artifact in told["artifacts"] for part in artifact["parts"]] == ["Paid."]
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+async def test_a_delegate_does_not_answer_for_an_agent_that_returns_a_type(
+    streaming: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The task fails, as `ask` does; the log names both agents. No word of the delegate gets out."""
+    boss = Agent("boss").returns(Ticket).delegate(Agent("kid"))
+    script = {"boss": [call_tool("transfer_to_agent", agent_name="kid")], "kid": "SECRET"}
+    async with served(Agent("before") >> boss, {"before": "Hi.", **script}) as server:
+        told = (await call(server.url, message("Pay.", streaming=streaming))).text
+    assert ("SECRET" in told, "Hi." in told, "AnswerError" in told) == (False, False, True)
+    assert "'boss' gave no answer: it returns Ticket and handed over to 'kid'" in caplog.text
+
+
+async def test_a_delegate_may_speak_before_the_agent_that_returns_a_type_answers() -> None:
+    """What it said is held back until then, and is sent in its place; one of the type answers itself."""
+    one, two = '{"intent": "1"}', '{"intent": "2"}'
+    call_back = types.FunctionCall(name="back", args={})
+    parts = [types.Part(text="One moment."), types.Part(function_call=call_back)]
+    for kid, said, answers in (
+        (Agent("kid").tool(back), types.Content(role="model", parts=parts), ["One moment.", one]),
+        (Agent("kid").returns(Ticket), two, [two]),
+    ):
+        boss = Agent("boss").returns(Ticket).delegate(kid)
+        script = {"boss": [call_tool("transfer_to_agent", agent_name="kid"), one], "kid": said}
+        async with served(boss, script) as server:
+            told = await task(server.url, "Pay.")
+        assert state(told) == "COMPLETED"
+        assert [part["text"] for each in told["artifacts"] for part in each["parts"]] == answers
+
+
+async def test_an_agent_that_returns_a_type_and_gives_no_answer_fails_its_task() -> None:
+    """An expression for which `ask` raises completes no task; one that may return None does."""
+    clerk = Agent("clerk")
+    routes: dict[str, Route[Any]] = {
+        "FAILED": Route("k").eq(1, clerk.returns(Ticket)),
+        "COMPLETED": Route("k").eq(1, clerk.returns(Ticket | None)),
+    }
+    for how, routed in routes.items():
+        async with served(S.set(k=2) >> routed, {}) as server:
+            assert state(await task(server.url, "Pay.")) == how
 
 
 async def test_a_message_without_words_is_one() -> None:

@@ -17,6 +17,7 @@ from adk_fluent.ir.nodes import (
     AgentNode,
     GateNode,
     MapOverNode,
+    NativeNode,
     RemoteAgentNode,
     RouteNode,
 )
@@ -151,18 +152,28 @@ def absence(
 
 def handed_over(root: Node, typed: Answers, author: str) -> Absence | None:
     """That an agent which returns a type handed over to one that answers in another, or in text."""
-    above = next(
-        (node for node in walk(root) if author in {below.name for below in _below_model(node)}), None
-    )
-    if above is None or (promised := typed.schemas.get(above.name)) is None:
+    below = ((node, other) for node in walk(root) for other in _below_model(node))
+    above, delegate = next(((node, other) for node, other in below if author in other.voices), (None, None))
+    if above is None or delegate is None or (promised := typed.schemas.get(above.name)) is None:
         return None
     given = typed.schemas.get(author)
     if given is not None and fits(given, promised):
         return None
-    name, other = answer_type(promised).name, typed.origin(author)
+    name, boss, other = answer_type(promised).name, typed.origin(above.name), typed.origin(delegate.name)
     answers_in = "text" if given is None else answer_type(given).name
     reason = f"it returns {name} and handed over to {other!r}, which answers in {answers_in}"
-    return Absence((typed.origin(above.name),), reason, remedy=f"Give {other!r} .returns({name}), too.")
+    remedy = f"Give {other!r} .returns({name}), too."
+    if isinstance(delegate, NativeNode):  # which has no such method
+        remedy = f"Give {other!r} to {boss!r} as a tool, T.agent(...), so that {boss!r} answers."
+    return Absence((boss,), reason, remedy=remedy)
+
+
+def strays(root: Node, typed: Answers) -> frozenset[str]:
+    """Who may answer in another type than the agent that handed over to it returns."""
+    if not typed.schemas:
+        return frozenset()
+    names = {name for node in walk(root) for other in _below_model(node) for name in other.voices}
+    return frozenset(name for name in names if handed_over(root, typed, name) is not None)
 
 
 def _below_model(node: Node) -> Iterable[Node]:

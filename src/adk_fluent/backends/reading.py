@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from adk_fluent.analysis.visibility import SEEN, VISIBILITY, Outlet, outlet_of
-from adk_fluent.backends.answering import Answers, absence
+from adk_fluent.backends.answering import Answers, absence, strays
 from adk_fluent.backends.events import AgentEvent, Pending, blanked
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.ir.base import Node, walk
@@ -51,6 +51,11 @@ class Reading:
     def answers(self) -> Answers:
         """Who returns which type."""
         return Answers.of(self.named)
+
+    @cached_property
+    def strays(self) -> frozenset[str]:
+        """Who may answer in another type than the agent that handed over promised."""
+        return strays(self.named.root, self.answers)
 
     @cached_property
     def _filters(self) -> bool:

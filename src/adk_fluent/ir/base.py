@@ -137,6 +137,11 @@ class Node(Frozen):
         return self.access.writes
 
     @property
+    def voices(self) -> tuple[str, ...]:
+        """The names under which it may speak."""
+        return (self.name,)
+
+    @property
     def label(self) -> str:
         """What a derived name starts with when `name` is empty."""
         return self.kind

@@ -108,16 +108,12 @@ def speakers(step: Node) -> tuple[Node, ...]:
 
 def _passage(edge: EdgeSemantics, step: Node, taker: Node) -> Passage:
     answering = speakers(step)
-    names = frozenset(name for agent in answering for name in _voices(agent))
+    names = frozenset(name for agent in answering for name in agent.voices)
     why = _kept_whole(edge, step, answering, taker)
     if why:
         return Passage(edge, None, False, names, why)
     waits = _settled_late(step)
     return Passage(edge, "pieces" if taker.takes_pieces else "runs", not waits, names, waits)
-
-
-def _voices(agent: Node) -> tuple[str, ...]:
-    return agent.voices if isinstance(agent, NativeNode) else (agent.name,)
 
 
 def _kept_whole(edge: EdgeSemantics, step: Node, answering: Sequence[Node], taker: Node) -> str:

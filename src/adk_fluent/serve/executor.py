@@ -6,7 +6,7 @@ import asyncio
 import logging
 import uuid
 from collections import Counter
-from collections.abc import AsyncGenerator, Generator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Generator, Iterable, Sequence
 from contextlib import aclosing, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
@@ -17,8 +17,10 @@ from google.genai import types
 from adk_fluent.backends.adk.api import REFUSED, ADKBackend, Compiled, sqlite
 from adk_fluent.backends.adk.remote import sdk
 from adk_fluent.backends.events import AgentEvent, Pending, answers, uncaught
+from adk_fluent.backends.protocol import StoredSession
+from adk_fluent.backends.reading import Reading
 from adk_fluent.errors import ADKFluentError, ArgumentError, SessionError, what_happened
-from adk_fluent.ir.base import Node
+from adk_fluent.ir.naming import Named
 from adk_fluent.serve import asked
 from adk_fluent.serve.keeping import Kept
 from adk_fluent.serve.limits import ServeLimits
@@ -42,6 +44,7 @@ class FluentExecutor(AgentExecutor):
     """Runs one expression for every task.
 
     Args:
+        named: its tree, with unique names.
         kept: what is kept in memory, where there is no store.
 
     Attributes:
@@ -54,7 +57,7 @@ class FluentExecutor(AgentExecutor):
         self,
         backend: ADKBackend | TemporalBackend,
         compiled: Compiled | Durable,
-        root: Node,
+        named: Named,
         limits: ServeLimits,
         kept: Kept | None = None,
         *,
@@ -62,7 +65,8 @@ class FluentExecutor(AgentExecutor):
     ) -> None:
         self._backend: Any = backend
         self._compiled, self._limits, self._kept = compiled, limits, kept
-        self._inputs = asked.inputs_of(root)
+        self._reading = Reading(named)
+        self._inputs = asked.inputs_of(named.root)
         self.is_durable: bool = is_durable
         self.left: set[str] = set()
         self._running: dict[asyncio.Task[Any], TaskUpdater] = {}
@@ -156,8 +160,8 @@ class FluentExecutor(AgentExecutor):
         message = asked.read(sdk.from_a2a(cast(Any, context.message).parts), self._inputs)
         approvals, pending = message.given(ids or ()), list[Pending]()
         if ids is not None:
-            waiting = await self._waiting(user, session)
-            pending = [each for found in waiting.values() for each in found if each.id in ids]
+            stored = await self._stored(user, session)
+            pending = [each for found in stored.waiting.values() for each in found if each.id in ids]
         if ids is not None and not approvals:
             said = asked.in_words(message.parts, pending)
             if pending and said is None:
@@ -186,10 +190,7 @@ class FluentExecutor(AgentExecutor):
         self.left.discard(str(context.task_id))
         if await self._backend.is_open(self._compiled, session_id=session, user_id=user):
             return None
-        try:
-            stored = await self._backend.session(self._compiled, session_id=session, user_id=user)
-        except SessionError:
-            return None
+        stored = await self._stored(user, session)
         if not stored.runs or stored.state.get(TASK) != context.task_id:
             return None
         return _given([*stored.runs.values()][-1])
@@ -223,32 +224,38 @@ class FluentExecutor(AgentExecutor):
             async for event in run:
                 telling.has_begun = True
                 if event.visibility == "user":
-                    await telling.tell(event)
+                    await telling.tell(event, held=event.author in self._reading.strays)
                 if not event.is_partial:
                     seen.append(event)
         if (problem := uncaught(seen)) is not None:
             raise ADKFluentError(f"{problem.author!r}: {problem.error}")
-        waiting = await self._waiting(user, session)  # of other tasks of the conversation, too
+        stored = await self._stored(user, session)
+        waiting = stored.waiting  # of other tasks of the conversation, too
         runs = {event.invocation_id for event in seen}
         if pending := [each for run in waiting if run in runs for each in waiting[run]]:
+            await telling.release()
             await self._ask(updater, pending)
             return telling.size
         if any(event.metadata.get(REFUSED) for event in seen):
             refused = next(event for event in seen if event.metadata.get(REFUSED))
+            await telling.release()
             await updater.reject(_words(updater, refused.content or "Not approved."))
             return telling.size
+        answers_of = self._reading.answered(seen, stored.state, ())
+        if answers_of.absence is not None:
+            answers_of.absence.value()
+        await telling.release()
         if not telling.has_told and (found := answers(seen)):  # nobody visible spoke; somebody stands in
             await telling.tell(found[-1])
         await updater.complete()
         return telling.size
 
-    async def _waiting(self, user: str, session: str) -> Mapping[str, Sequence[Pending]]:
-        """Run → what it waits for."""
+    async def _stored(self, user: str, session: str) -> StoredSession:
+        """What is stored of a conversation; nothing if it is new."""
         try:
-            stored = await self._backend.session(self._compiled, session_id=session, user_id=user)
+            return await self._backend.session(self._compiled, session_id=session, user_id=user)
         except SessionError:
-            return {}
-        return stored.waiting
+            return StoredSession({})
 
     async def _ask(self, updater: TaskUpdater, pending: Sequence[Pending], *, again: bool = False) -> None:
         """Ask the caller what a run waits for."""
@@ -290,16 +297,31 @@ class _Telling:
         self._updater, self._before = updater, before
         self._open: dict[str, str] = {}
         self._begun: Counter[str] = Counter()
+        self._held: list[AgentEvent] = []
         self.has_begun: bool = False  # whether the run gave anything
         self.has_told: bool = False
         self.size: int = 0  # bytes of what was told whole
 
-    async def tell(self, event: AgentEvent) -> None:
-        """Send the words and files of an event; what asks or answers a tool stays here."""
+    async def release(self) -> None:
+        """Send what was held back."""
+        held, self._held = self._held, []
+        for event in held:
+            await self.tell(event)
+
+    async def tell(self, event: AgentEvent, *, held: bool = False) -> None:
+        """Send the words and files of an event; what asks or answers a tool stays here.
+
+        Args:
+            held: whether to wait until somebody else speaks, or the run has ended well.
+        """
         parts = [types.Part(text=event.content)] if event.content else []
         parts += [part for part in event.parts if part.inline_data or part.file_data]
         if not parts or event.metadata.get(REFUSED):
             return
+        if held:
+            self._held += () if event.is_partial else (event,)
+            return
+        await self.release()
         who = f"{event.author}\n{event.branch or ''}"
         begun = who in self._open
         id = self._open.setdefault(who, self._id(who))

@@ -130,7 +130,7 @@ class A2AServer(Listener):
         kept = None
         if self._stores.engine is None:
             kept = Kept(self._limits, partial(_forget, chosen, compiled), self._stores.tasks.delete)
-        return FluentExecutor(chosen, compiled, compiled.named.root, self._limits, kept)
+        return FluentExecutor(chosen, compiled, compiled.named, self._limits, kept)
 
     def _made_durable(self, backend: TemporalBackend) -> FluentExecutor:
         from adk_fluent.serve.executor import FluentExecutor
@@ -147,8 +147,7 @@ class A2AServer(Listener):
                 "outlive this process."
             )
         compiled = backend.compile(self._expression.node, self._config, state=None)
-        root = compiled.native.named.root
-        return FluentExecutor(backend, compiled, root, self._limits, is_durable=True)
+        return FluentExecutor(backend, compiled, compiled.native.named, self._limits, is_durable=True)
 
     # --- as an ASGI app ---------------------------------------------------------------------------
 

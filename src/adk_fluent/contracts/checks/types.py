@@ -17,10 +17,11 @@ from adk_fluent.contracts.findings.types import mismatch, nearest, source
 from adk_fluent.contracts.issues import TypeMismatch, UnmetConsumes
 from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue, Severity
-from adk_fluent.ir.base import UNSET
+from adk_fluent.ir.base import UNSET, walk
 from adk_fluent.ir.execution import STEP_BY_STEP, ByModel, PerItem
 from adk_fluent.ir.matching import Match
 from adk_fluent.ir.nodes import AgentNode, RouteNode
+from adk_fluent.ir.tools import agents_inside
 from adk_fluent.spelling import Spelling
 from adk_fluent.state.answers import answer_type, asked_schema
 
@@ -226,6 +227,9 @@ def _unmet(step: Step, name: str, wanted: Any, produced: Mapping[str, object]) -
 def _delegates(facts: Facts) -> Iterator[ContractIssue]:
     """An agent that returns a type and hands over to one that does not: that run has no answer."""
     for step in facts.steps:
+        for body in agents_inside(step.node.given.get("tools", ())):
+            if any(isinstance(node.runs, ByModel) and node.children for node in walk(body)):
+                yield from _delegates(analyse(body))
         promised = step.node.given.get("output_schema") if isinstance(step.node.runs, ByModel) else None
         if not promised or not step.children or not facts.reaches(step):
             continue
@@ -256,5 +260,5 @@ def _answering(step: Step) -> list[Step]:
 
 
 def _returns(step: Step, promised: object) -> bool:
-    schema = step.node.output_schema
+    schema = step.node.given.get("output_schema")  # which an agent of a class of its own has not
     return schema not in (None, UNSET) and fits(schema, promised)

@@ -136,16 +136,12 @@ def _nodes(root: Node, until: tuple[type[Execution], ...]) -> Iterable[Node]:
 
 def names_below(root: Node, until: tuple[type[Execution], ...]) -> Iterable[str]:
     """The names of the nodes below `root`, not looking inside one that runs its children in such a way."""
-    return (name for node in _nodes(root, until) for name in _voices(node))
+    return (name for node in _nodes(root, until) for name in node.voices)
 
 
 def voices_of(root: Node) -> Iterable[str]:
     """The names of all that is in a tree."""
-    return (*_voices(root), *names_below(root, until=()))
-
-
-def _voices(node: Node) -> tuple[str, ...]:
-    return getattr(node, "voices", (node.name,))
+    return (*root.voices, *names_below(root, until=()))
 
 
 def native_children(root: Node, until: tuple[type[Execution], ...]) -> Iterable[str]:
