@@ -10,13 +10,13 @@ from adk_fluent.adopt.writing import Chain, SourceCall, named, text
 from adk_fluent.errors import ArgumentError
 from adk_fluent.expr.arguments import METHODS, method_of
 from adk_fluent.ir.base import Node
+from adk_fluent.ir.execution import InOrder, Repeated
 from adk_fluent.ir.functions import Access, access
 from adk_fluent.ir.native import object_path
 from adk_fluent.ir.nodes import (
     CALLBACK_FIELDS,
     AgentNode,
     KnownNativeNode,
-    LoopNode,
     ModelSelectorNode,
     NativeNode,
     ParallelNode,
@@ -248,7 +248,7 @@ def outline(node: Node) -> str:
     signs: Mapping[type[Node], str] = {SequenceNode: " >> ", ParallelNode: " | ", RouteNode: " or "}
     if type(node) in signs:
         inner = signs[type(node)].join(outline(child) for child in node.children)
-        return inner if isinstance(node, SequenceNode) else f"({inner})"
-    if isinstance(node, LoopNode):
+        return inner if isinstance(node.runs, InOrder) else f"({inner})"
+    if isinstance(node.runs, Repeated):
         return f"({' >> '.join(outline(child) for child in node.children)}) again"
     return node.name or node.label

@@ -155,8 +155,10 @@ def artifact(writer: Writer, node: nodes.ArtifactNode) -> Chain:
 
 
 def refused(writer: Writer, node: Node) -> Chain:
-    """What is no step of its own."""
-    raise ArgumentError(f"to_source() takes no {node.kind} node by itself.")
+    """Refuse a node that is no step of its own, or whose type nobody has told how to write."""
+    raise ArgumentError(
+        f"to_source() cannot write {node.name!r}, a {node.kind} node ({type(node).__name__})."
+    )
 
 
 def _is_function(node: Node) -> bool:
@@ -190,4 +192,4 @@ WRITERS: Final[Mapping[type[Node], Callable[[Writer, Any], Chain]]] = {
 
 def write(writer: Writer, node: Node) -> Chain:
     """Write a node as an expression, with its annotations."""
-    return [*WRITERS[type(node)](writer, cast(Any, node)), *notes(writer, node)]
+    return [*WRITERS.get(type(node), refused)(writer, cast(Any, node)), *notes(writer, node)]

@@ -7,10 +7,9 @@ from dataclasses import FrozenInstanceError, dataclass
 from typing import Any, Final, NoReturn
 
 from adk_fluent.ir.base import Node
-from adk_fluent.ir.execution import ByModel, Repeated
+from adk_fluent.ir.execution import ByModel, FirstMatch, Repeated
 from adk_fluent.ir.naming import NameGiver, named_nodes
 from adk_fluent.ir.nodes import (
-    RouteNode,
     TransferNode,
 )
 
@@ -162,17 +161,17 @@ def _origin(node: Node, given: Mapping[str, Node]) -> str:
 
 def branch_names(step: Step, children: Sequence[Step]) -> str:
     """How a message calls some alternatives of a step: the branches of a route by their tests."""
-    node = step.node
-    if isinstance(node, RouteNode):
+    runs = step.node.runs
+    if isinstance(runs, FirstMatch):
         numbers = [step.children.index(child) for child in children]
-        return at_most_three([_test_of(node, number, step.children[number]) for number in numbers])
+        return at_most_three([_test_of(runs, number, step.children[number]) for number in numbers])
     return at_most_three([repr(child.name) for child in children])
 
 
-def _test_of(node: RouteNode, number: int, child: Step) -> str:
-    if number >= len(node.rules):
+def _test_of(runs: FirstMatch, number: int, child: Step) -> str:
+    if number >= len(runs.tests):
         return f"otherwise ({child.name!r})"
-    test = node.rules[number][0]
+    test = runs.tests[number]
     shown = str(test) if type(test).__name__ == "Match" else getattr(test, "__name__", "a predicate")
     return f"{shown} ({child.name!r})"
 

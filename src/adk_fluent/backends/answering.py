@@ -11,15 +11,13 @@ from adk_fluent.analysis.visibility import STANDS_IN
 from adk_fluent.backends.events import AgentEvent, Pending, answers, standing, whole
 from adk_fluent.errors import AnswerError, sentence
 from adk_fluent.ir.base import UNSET, Node, walk
-from adk_fluent.ir.execution import STEP_BY_STEP, ByModel
+from adk_fluent.ir.execution import STEP_BY_STEP, ByModel, FirstMatch, PerItem
 from adk_fluent.ir.naming import Named
 from adk_fluent.ir.nodes import (
     AgentNode,
     GateNode,
-    MapOverNode,
     NativeNode,
     RemoteAgentNode,
-    RouteNode,
 )
 from adk_fluent.state.answers import answer_type
 
@@ -218,8 +216,8 @@ class _Search:
             return self._silent(node)
         speaking = [child for child in node.children if speakers(child)]
         heard = [child for child in speaking if self._spoke(child)]
-        if isinstance(node, RouteNode | MapOverNode) and not heard:
-            return self._absent(node, self._not_run(node))
+        if isinstance(node.runs, FirstMatch | PerItem) and not heard:
+            return self._absent(node, self._not_run(node.runs))
         if isinstance(node.runs, STEP_BY_STEP) or not heard:
             heard = speaking
         return self.why(heard[-1]) if heard else None
@@ -244,15 +242,15 @@ class _Search:
     def _spoke(self, node: Node) -> bool:
         return any(below.name in self.spoke for below in walk(node))
 
-    def _not_run(self, node: RouteNode | MapOverNode) -> str:
+    def _not_run(self, runs: FirstMatch | PerItem) -> str:
         """Why nothing below a node ran."""
-        if isinstance(node, MapOverNode):
-            return f"state key {node.list_key!r} holds no items"
-        if node.key is not None:
-            value = self.state.get(node.key)
+        if isinstance(runs, PerItem):
+            return f"state key {runs.items!r} holds no items"
+        if runs.key is not None:
+            value = self.state.get(runs.key)
             holds = "is not set" if value is None else f"is {value!r:.40}"
-            return f"no branch of Route({node.key!r}) matched, since state key {node.key!r} {holds}"
-        if len(node.rules) == 1:
+            return f"no branch of Route({runs.key!r}) matched, since state key {runs.key!r} {holds}"
+        if len(runs.tests) == 1:
             return "it was skipped, since its condition did not hold"
         return "no branch of the route matched"
 

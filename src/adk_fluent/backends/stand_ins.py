@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from adk_fluent.errors import ArgumentError
 from adk_fluent.ir.base import Node, walk
+from adk_fluent.ir.execution import FirstMatch, Repeated
 from adk_fluent.ir.matching import Match
-from adk_fluent.ir.nodes import AgentNode, LoopNode, RouteNode
+from adk_fluent.ir.nodes import AgentNode
 from adk_fluent.state.answers import answer_type, asked_schema
 from adk_fluent.state.faults import fault
 
@@ -123,9 +124,9 @@ def in_form(agent: str, words: str) -> Callable[[LlmRequest], Any]:
 def first_wanted(root: Node) -> Mapping[str, str]:
     """State key → the first value that a route, or else a loop, compares it with."""
     found: dict[str, str] = {}
-    nodes = list(walk(root))
-    tests = [test for node in nodes if isinstance(node, RouteNode) for test, _ in node.rules]
-    tests += [node.until for node in nodes if isinstance(node, LoopNode) and node.until]
+    ways = [node.runs for node in walk(root)]
+    tests = [test for runs in ways if isinstance(runs, FirstMatch) for test in runs.tests]
+    tests += [runs.until for runs in ways if isinstance(runs, Repeated) and runs.until]
     for test in tests:
         if isinstance(test, Match) and test.op in ("eq", "contains") and test.value is not None:
             found.setdefault(test.key, str(test.value))

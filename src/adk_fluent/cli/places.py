@@ -14,7 +14,7 @@ from adk_fluent.analysis.facts import analyse
 from adk_fluent.cli.target import Target
 from adk_fluent.expr.base import Expr
 from adk_fluent.ir.base import Node
-from adk_fluent.ir.nodes import RouteNode
+from adk_fluent.ir.execution import FirstMatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ def _words(node: Node) -> Iterator[str]:
     for value in (*node.given.values(), *getattr(node, "__dict__", {}).values()):
         if isinstance(value, str):
             yield value
-    for test, _ in node.rules if isinstance(node, RouteNode) else ():
+    for test in node.runs.tests if isinstance(node.runs, FirstMatch) else ():
         yield from (text for text in (getattr(test, "value", None),) if isinstance(text, str))
 
 

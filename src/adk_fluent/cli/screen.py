@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from adk_fluent.backends.events import AgentEvent, Usage
 from adk_fluent.cli.paper import Paper, Style
 from adk_fluent.ir.base import Node, walk
-from adk_fluent.ir.nodes import ParallelNode, RouteNode
+from adk_fluent.ir.execution import FirstMatch, InParallel
 from adk_fluent.viz.looks import branches
 
 Clock = Callable[[], float]
@@ -205,11 +205,11 @@ def structure(root: Node) -> dict[str, tuple[str, ...]]:
 
 def _lines(root: Node) -> Iterator[tuple[str, str]]:
     for node in walk(root):
-        if isinstance(node, RouteNode):
+        if isinstance(node.runs, FirstMatch):
             for words, branch in branches(node):
                 for inside in walk(branch):
-                    yield inside.name, f"◆ {node.key or 'route'}: {words}"
-        elif isinstance(node, ParallelNode):
+                    yield inside.name, f"◆ {node.runs.key or 'route'}: {words}"
+        elif isinstance(node.runs, InParallel):
             names = ", ".join(child.name for child in node.children)
             for inside in walk(node):
                 yield inside.name, f"∥ at the same time: {names}"

@@ -38,7 +38,7 @@ from adk_fluent.errors import (
 )
 from adk_fluent.ir.annotations import NO_ANNOTATIONS
 from adk_fluent.ir.base import Node, walk
-from adk_fluent.ir.execution import STEP_BY_STEP
+from adk_fluent.ir.execution import STEP_BY_STEP, FirstMatch
 from adk_fluent.ir.graph import inevitable_transfers
 from adk_fluent.ir.naming import RESERVED, check_name
 from adk_fluent.ir.nesting import MAX_DEPTH, depth
@@ -179,7 +179,7 @@ def _misnamed(node: Node, name: str) -> tuple[Refusal, ...]:
 def _empty(node: Node, name: str) -> Refusal | None:
     if node.children:
         return None
-    part = "branch" if isinstance(node, RouteNode) else "step"
+    part = "branch" if isinstance(node.runs, FirstMatch) else "step"
     return Refusal(
         EmptyComposite,
         ExpressionError,

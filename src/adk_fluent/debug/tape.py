@@ -24,8 +24,8 @@ from adk_fluent.debug.requests import (
 )
 from adk_fluent.debug.values import Choice, LLMInteraction, RecordedRun, Saved, SavedArtifact, ToolInteraction
 from adk_fluent.ir.base import Node, walk
+from adk_fluent.ir.execution import RaceToSuccess
 from adk_fluent.ir.naming import resolve_names
-from adk_fluent.ir.nodes import RaceNode
 from adk_fluent.spelling import did_you_mean
 
 _Places = dict[tuple[object, ...], deque[int]]
@@ -332,7 +332,7 @@ class Tape:
         """What is about to run."""
         nodes = [*walk(resolve_names(tree).root)]
         named = {each.name for each in nodes}
-        races = {each.name for each in nodes if isinstance(each, RaceNode)}
+        races = {each.name for each in nodes if isinstance(each.runs, RaceToSuccess)}
         self._apart = frozenset(lane_of(each) for each in self._races if each.contest in races)
         self.order.without(self.recording.places.keys() - named)
 

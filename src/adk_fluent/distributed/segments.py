@@ -25,8 +25,8 @@ from adk_fluent.ir.annotations import ExecutionBoundary
 from adk_fluent.ir.base import Node, rewrite, root_of
 from adk_fluent.ir.codec import ir_hash
 from adk_fluent.ir.endpoints import ENGINE, place_of_queue
+from adk_fluent.ir.execution import InOrder
 from adk_fluent.ir.naming import Named, resolve_names
-from adk_fluent.ir.nodes import SequenceNode
 
 if TYPE_CHECKING:
     from google.adk.apps import App
@@ -216,7 +216,7 @@ def _first_of(facts: Facts, part: Stretch) -> Step:
     if part.cut is not None:
         return part.cut
     step = facts.steps[part.start]
-    while isinstance(step.node, SequenceNode) and step.children:
+    while isinstance(step.node.runs, InOrder) and step.children:
         step = step.children[0]
     return step
 

@@ -90,7 +90,15 @@ class RaceToSuccess(Execution):
 
 @frozen
 class OnFailure(Execution):
-    """The node itself works, and its child runs in its place if it fails."""
+    """The node itself works, and its child, if it has one, runs in its place if it fails.
+
+    Attributes:
+        output_key: where the answer of the node itself is stored, if it is.
+        answers: the type of that answer.
+    """
+
+    output_key: str | None = None
+    answers: type = str
 
 
 @frozen

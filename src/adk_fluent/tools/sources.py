@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from adk_fluent._redaction import safe_url
 from adk_fluent.ir.base import Node, walk
+from adk_fluent.ir.execution import PerItem
 from adk_fluent.ir.frozen import Frozen, frozen
 from adk_fluent.ir.functions import UNKNOWN_ACCESS, Access
-from adk_fluent.ir.nodes import MapOverNode, RemoteAgentNode
+from adk_fluent.ir.nodes import RemoteAgentNode
 from adk_fluent.ir.tools import confirms, tool_access, tool_name
 from adk_fluent.tools.spec import Stored, Tool
 
@@ -104,7 +105,7 @@ def access_of(root: Node) -> Access:
     """What a tree touches of the state around it: what it needs beyond what it writes, and all it writes."""
     nodes = list(walk(root))
     writes = frozenset(key for node in nodes for key in node.key_writes)
-    own = writes | {node.item_key for node in nodes if isinstance(node, MapOverNode)}
+    own = writes | {runs.item_key for node in nodes if isinstance(runs := node.runs, PerItem)}
     needed = {read.key for node in nodes for read in node.key_reads() if read.level == "required"}
     reads_known = all(node.access.reads_known for node in nodes)
     writes_known = all(node.access.writes_known for node in nodes)

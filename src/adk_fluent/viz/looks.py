@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Final, Literal, cast
 
 from adk_fluent.errors import UnsupportedNodeError
 from adk_fluent.ir import nodes
 from adk_fluent.ir.base import Node
+from adk_fluent.ir.execution import ByModel, Execution, FirstMatch, InOrder, Leaf, OnFailure, PerItem
 from adk_fluent.ir.functions import access, function_name
 from adk_fluent.ir.matching import Match, Predicate
 
@@ -36,7 +37,6 @@ class Look:
         style: its colours.
         head: what its box in Mermaid says where a frame around it bears the label.
         frame: whether it has a frame around its children: always, or if the user named it.
-        choices: what leads to each of its children in turn, where the state decides.
         about: what else is worth knowing of one, beside its name.
     """
 
@@ -48,7 +48,6 @@ class Look:
     style: Style = "state"
     head: str = ""
     frame: Literal["always", "named", "never"] = "never"
-    choices: Callable[[Any], list[str]] | None = None
     about: Callable[[Any], str] | None = None
 
     def is_framed(self, node: Node, *, named: bool) -> bool:
@@ -57,12 +56,14 @@ class Look:
 
 
 def look_of(node: Node) -> Look:
-    """How a node looks.
+    """How a node looks; a type that is not in the table looks as what runs its children in the same way.
 
     Raises:
         UnsupportedNodeError: a node that is no step, and so has no place in a picture.
     """
-    look = LOOKS.get(type(node))
+    if type(node) not in LOOKS:
+        return replace(_BY_EXECUTION.get(type(node.runs), _FRAME), kind=node.kind)
+    look = LOOKS[type(node)]
     if look is None:
         raise UnsupportedNodeError(
             f"{node.name or node.kind!r}: a {node.kind} node ({type(node).__name__}) is no step and cannot "
@@ -82,8 +83,11 @@ def about(node: Node) -> str:
 
 def branches(node: Node) -> list[tuple[str, Node]]:
     """The children of a step that chooses by the state, with what leads to each."""
-    choices = look_of(node).choices
-    return [] if choices is None else list(zip(choices(node), node.children, strict=True))
+    runs = node.runs
+    if not isinstance(runs, FirstMatch):
+        return []
+    words = [condition(test, runs.key) for test in runs.tests]
+    return list(zip([*words, *["otherwise"] * runs.default], node.children, strict=True))
 
 
 EDGE_WORDS: Final[Mapping[str, str]] = {
@@ -129,11 +133,6 @@ def _loop(node: nodes.LoopNode) -> str:
     return rounds if node.until is None else f"{rounds} until {condition(node.until)}"
 
 
-def _route(node: nodes.RouteNode) -> list[str]:
-    found = [condition(test, node.key) for test, _ in node.rules]
-    return found if node.default is None else [*found, "otherwise"]
-
-
 _MERGES: Final[Mapping[str, str]] = {"first_complete": "at the same time, until one completes"}
 """What a fan-out says that is not done when all of its branches are."""
 
@@ -167,7 +166,6 @@ LOOKS: Final[Mapping[type[Node], Look | None]] = {
         shape="hexagon",
         brackets=("{", "}"),
         style="choice",
-        choices=_route,
     ),
     nodes.GateNode: Look(
         label=lambda node: f"{node.message}, if {condition(node.predicate)}",
@@ -233,3 +231,16 @@ LOOKS: Final[Mapping[type[Node], Look | None]] = {
     nodes.ModelSelectorNode: None,
 }
 """Each node type; `None` for one that is no step."""
+
+_FRAME: Final = Look(kind="", sign="□", frame="always")
+_CHOOSES: Final = Look(kind="", shape="hexagon", brackets=("{", "}"), style="choice")
+_ANSWERS: Final = Look(kind="", sign="●", shape="round", brackets=("(", ")"), style="agent")
+_BY_EXECUTION: Final[Mapping[type[Execution], Look]] = {
+    Leaf: Look(kind="", sign="ƒ", shape="sharp", brackets=("[/", "/]")),
+    InOrder: replace(_FRAME, sign="", frame="named"),
+    FirstMatch: replace(_CHOOSES, sign="◆"),
+    PerItem: replace(_CHOOSES, sign="≡", shape="header", head="each", frame="always"),
+    ByModel: _ANSWERS,
+    OnFailure: _ANSWERS,
+}
+"""Looks of types that are not in the table, if they are not a frame around their children."""

@@ -23,7 +23,7 @@ from adk_fluent.analysis.walk.side_effects import (
 from adk_fluent.context.spec import Context
 from adk_fluent.ir.annotations import ContextSpec
 from adk_fluent.ir.base import UNSET
-from adk_fluent.ir.execution import Repeated
+from adk_fluent.ir.execution import OnFailure, Repeated
 from adk_fluent.ir.nodes import AgentNode, NativeNode
 from adk_fluent.ir.tools import ends_loops
 
@@ -246,8 +246,9 @@ class ModelWalk:
         self._listen(step, state)
         self.reads(step, state)
         answered = state.fork()
-        if step.node.output_key:
-            answered.set(step.node.output_key, written(step, step.node.output_schema or str, (step,)))
+        runs: OnFailure = step.node.runs
+        if runs.output_key:
+            answered.set(runs.output_key, written(step, runs.answers, (step,)))
         self.speak(step, answered)
         ways = [answered]
         for child in step.children:

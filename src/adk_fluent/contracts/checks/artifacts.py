@@ -12,8 +12,9 @@ from adk_fluent.contracts.findings.wording import listed
 from adk_fluent.contracts.issues import MissingArtifact, ParallelWriters
 from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue, Severity
+from adk_fluent.ir.execution import InParallel
 from adk_fluent.ir.files import USER_SCOPE
-from adk_fluent.ir.nodes import ArtifactNode, GateNode, ParallelNode
+from adk_fluent.ir.nodes import ArtifactNode, GateNode
 from adk_fluent.spelling import Spelling
 
 
@@ -55,7 +56,7 @@ def _about(read: FileRead, flow: FileFlow, facts: Facts, noted: set[str]) -> Ite
 def _clashes(flow: FileFlow, facts: Facts) -> Iterator[ContractIssue]:
     """Branches that run at the same time and save one file."""
     for step in facts.steps if flow.savers else ():
-        if isinstance(step.node, ParallelNode) and facts.reaches(step):
+        if isinstance(step.node.runs, InParallel) and facts.reaches(step):
             for name, savers in flow.savers.items():
                 inside = [s for child in step.children if (s := _first_inside(child, savers)) is not None]
                 if len(inside) > 1:

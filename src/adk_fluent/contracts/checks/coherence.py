@@ -14,7 +14,8 @@ from adk_fluent.contracts.findings.missing import about
 from adk_fluent.contracts.issues import ChannelDuplication, DataLoss, RouteMissingKey
 from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue, Severity
-from adk_fluent.ir.nodes import AgentNode, MapOverNode, NativeNode
+from adk_fluent.ir.execution import PerItem
+from adk_fluent.ir.nodes import AgentNode, NativeNode
 
 
 @check(place=90)
@@ -129,14 +130,14 @@ def _only_speaks(speaker: Step) -> bool:
     if isinstance(node, NativeNode):
         return False  # what it stores nobody knows
     if not isinstance(node, AgentNode):
-        return not node.output_key
+        return not node.key_writes
     return not (isinstance(node.output_key, str) or node.declared_writes or node.written_fields)
 
 
 def _gathered(speaker: Step, listener: Step) -> bool:
     """Whether a map keeps what the speaker says in its list of answers, before the listener runs."""
     return any(
-        isinstance(outer.node, MapOverNode) and not outer.index <= listener.index < outer.end
+        isinstance(outer.node.runs, PerItem) and not outer.index <= listener.index < outer.end
         for outer in speaker.above()
     )
 

@@ -8,13 +8,13 @@ from adk_fluent.contracts.issues import LoopRunsToLimit
 from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue
 from adk_fluent.ir.base import Node
+from adk_fluent.ir.execution import Repeated
 from adk_fluent.ir.functions import access, said, shown_by
 from adk_fluent.ir.nodes import (
     CALLBACK_FIELDS,
     NO_LIMIT,
     AgentNode,
     KnownNativeNode,
-    LoopNode,
     NativeNode,
 )
 from adk_fluent.ir.tools import ends_loops, may_leave_loops, pauses
@@ -24,16 +24,16 @@ from adk_fluent.ir.tools import ends_loops, may_leave_loops, pauses
 def check_loops(root: object) -> list[ContractIssue]:
     """Every `until` reads what the loop's body changes, and a loop without a limit has a way out."""
     facts = analyse(root)
-    loops = [step for step in facts.steps if isinstance(step.node, LoopNode)]
+    loops = [step for step in facts.steps if isinstance(step.node.runs, Repeated)]
     found = [_endless(step, keys) for step in loops if (keys := unchanging(step, facts))]
     return [*found, *(_without_way_out(step) for step in loops if _never_ends(step, facts))]
 
 
 def _never_ends(step: Step, facts: Facts) -> bool:
     """Whether a `LoopAgent` has no limit, and nothing in it or around it is known to end it."""
-    node: LoopNode = step.node
-    of_a_graph = not node.name
-    if node.until is not None or node.max_iterations < NO_LIMIT or of_a_graph:
+    runs: Repeated = step.node.runs
+    of_a_graph = not step.node.name
+    if runs.until is not None or runs.max_rounds < NO_LIMIT or of_a_graph:
         return False
     plugins = [plugin for outer in (step, *step.above()) for plugin in outer.node.annotations.middleware]
     inside = facts.steps[step.index + 1 : step.end]
@@ -61,13 +61,13 @@ def _without_way_out(step: Step) -> ContractIssue:
 
 def unchanging(step: Step, facts: Facts) -> frozenset[str]:
     """The keys that a loop's `until` reads, if nothing in its body can change the answer."""
-    node: LoopNode = step.node
+    until = step.node.runs.until
     nothing: frozenset[str] = frozenset()
-    if node.until is None:
+    if until is None:
         return nothing
-    touched = access(node.until)
+    touched = access(until)
     effects = facts.effects_of(step)
-    if said(node.until) is None and not shown_by(node.until).by_state:
+    if said(until) is None and not shown_by(until).by_state:
         return nothing  # a clock, or anything else outside the state, may change the answer
     if not touched.reads_known or effects.unknown or effects.clears:
         return nothing
@@ -84,7 +84,7 @@ def _endless(step: Step, keys: frozenset[str]) -> ContractIssue:
     return LoopRunsToLimit(
         agent=step.name,
         key=min(keys),
-        message=f"{step.name} can only run to its limit of {step.node.max_iterations}",
+        message=f"{step.name} can only run to its limit of {step.node.runs.max_rounds}",
         hint=f"Its until reads {read}, which nothing in its body writes, so the answer never changes.\n"
         f'Write "{min(keys)}" in the body.',
     )

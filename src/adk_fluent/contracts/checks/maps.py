@@ -7,14 +7,15 @@ from adk_fluent.analysis.plan import Step
 from adk_fluent.contracts.issues import UnreadItem
 from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue, Severity
-from adk_fluent.ir.nodes import AgentNode, MapOverNode
+from adk_fluent.ir.execution import PerItem
+from adk_fluent.ir.nodes import AgentNode
 
 
 @check(place=190)
 def check_maps(root: object) -> list[ContractIssue]:
     """What a map runs once per item reads the item."""
     facts = analyse(root)
-    maps = [step for step in facts.steps if isinstance(step.node, MapOverNode) and facts.reaches(step)]
+    maps = [step for step in facts.steps if isinstance(step.node.runs, PerItem) and facts.reaches(step)]
     return [_unread(step, facts) for step in maps if not _reads_item(step, facts)]
 
 
@@ -23,7 +24,7 @@ def _reads_item(step: Step, facts: Facts) -> bool:
     inside = facts.steps[step.index + 1 : step.end]
     if not any(inner.is_model for inner in inside) or any(inner in facts.unknown[0] for inner in inside):
         return True
-    key = step.node.item_key
+    key = step.node.runs.item_key
     agents = (inner.node for inner in inside if isinstance(inner.node, AgentNode))
     return _is_read(key, inside, facts) or any(key in text for node in agents for text in node.templates)
 
@@ -33,18 +34,18 @@ def _is_read(key: str, steps: list[Step], facts: Facts) -> bool:
 
 
 def _unread(step: Step, facts: Facts) -> ContractIssue:
-    node: MapOverNode = step.node
+    runs: PerItem = step.node.runs
     body, whole = (
         step.children[0].name,
-        _is_read(node.list_key, facts.steps[step.index + 1 : step.end], facts),
+        _is_read(runs.items, facts.steps[step.index + 1 : step.end], facts),
     )
     return UnreadItem(
         severity=Severity.INFO,
         agent=step.name,
-        key=node.item_key,
-        message=f'{step.name} runs {body} once per item of "{node.list_key}", and nothing in it reads '
-        f"{{{node.item_key}}}",
+        key=runs.item_key,
+        message=f'{step.name} runs {body} once per item of "{runs.items}", and nothing in it reads '
+        f"{{{runs.item_key}}}",
         hint="So every item gets the same request. "
-        + (f"{{{node.list_key}}} is the whole list; for" if whole else "For")
-        + f" one item write {{{node.item_key}}}.",
+        + (f"{{{runs.items}}} is the whole list; for" if whole else "For")
+        + f" one item write {{{runs.item_key}}}.",
     )

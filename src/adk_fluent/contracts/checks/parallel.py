@@ -10,7 +10,8 @@ from adk_fluent.analysis.values.fact import PRESENT
 from adk_fluent.contracts.issues import ParallelWriters
 from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue
-from adk_fluent.ir.nodes import MapOverNode, ParallelNode, TransformNode
+from adk_fluent.ir.execution import InParallel, PerItem
+from adk_fluent.ir.nodes import TransformNode
 
 
 @check(place=170)
@@ -25,9 +26,10 @@ def check_parallel_writers(root: object) -> list[ContractIssue]:
     for step in facts.steps:
         if not facts.reaches(step):
             continue
-        if isinstance(step.node, ParallelNode) and step.node.merge != "first_complete":
+        runs = step.node.runs
+        if isinstance(runs, InParallel) and runs.waits:
             found += _clashes(step, facts)
-        elif isinstance(step.node, MapOverNode):
+        elif isinstance(runs, PerItem):
             found += _restarts(step, facts, told)
     return found
 
@@ -52,11 +54,12 @@ def _clashes(step: Step, facts: Facts) -> Iterator[ContractIssue]:
 def _restarts(step: Step, facts: Facts, told: set[tuple[Step, str]]) -> Iterator[ContractIssue]:
     """Operations in the body of a map that change a key from what it was before the map, in every item."""
     inside = tuple(step.walk(facts.steps))
-    answers = step.node.output_key
+    runs: PerItem = step.node.runs
+    answers = runs.output_key
     for writer in inside:
         if not isinstance(writer.node, TransformNode) or not facts.reaches(writer):
             continue
-        for key in sorted(_changed(writer, inside, facts) - {step.node.item_key}):
+        for key in sorted(_changed(writer, inside, facts) - {runs.item_key}):
             if (writer, key) in told:
                 continue
             told.add((writer, key))

@@ -13,15 +13,15 @@ from adk_fluent.analysis.values.matches import covered, exhaustive
 from adk_fluent.contracts.issues import RouteWithoutOtherwise, UnreachableBranch
 from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue, Severity
+from adk_fluent.ir.execution import FirstMatch
 from adk_fluent.ir.matching import Match, Predicate
-from adk_fluent.ir.nodes import RouteNode
 
 
 @check(place=160)
 def check_reachability(root: object) -> list[ContractIssue]:
     """Every branch and step can run, and every route has one for every case."""
     facts = analyse(root)
-    routes = [step for step in facts.steps if isinstance(step.node, RouteNode)]
+    routes = [step for step in facts.steps if isinstance(step.node.runs, FirstMatch)]
     return [
         *(issue for step in routes if facts.reaches(step) for issue in _branches(step, facts)),
         *_skipped(facts),
@@ -30,8 +30,8 @@ def check_reachability(root: object) -> list[ContractIssue]:
 
 
 def _branches(step: Step, facts: Facts) -> Iterator[ContractIssue]:
-    node: RouteNode = step.node
-    tests = [test for test, _ in node.rules]
+    runs: FirstMatch = step.node.runs
+    tests = runs.tests
     parts = any(isinstance(test, Match) and test.op == "contains" for test in tests)
     before = covered(tests, text=parts and _is_text(step, facts))
     for number, (test, by) in enumerate(zip(tests, before, strict=True)):
@@ -43,12 +43,12 @@ def _branches(step: Step, facts: Facts) -> Iterator[ContractIssue]:
                 f"The test {earlier} comes before it and holds whenever this one does.",
                 key=test.key if isinstance(test, Match) else None,
             )
-    if node.default is not None and exhaustive(tests):
+    if runs.default and exhaustive(tests):
         yield _unreachable(
             step.children[-1],
             f"{branch_names(step, step.children[-1:])} of {step.name} can never run",
-            f'One of the tests before it always holds, whatever "{node.key}" is.',
-            key=node.key,
+            f'One of the tests before it always holds, whatever "{runs.key}" is.',
+            key=runs.key,
         )
 
 
@@ -83,19 +83,19 @@ def _unreachable(step: Step, message: str, hint: str, key: str | None = None) ->
 
 def _open(step: Step, facts: Facts) -> ContractIssue | None:
     """A route of several cases without `otherwise`; `.proceed_if` is one case and means to be skipped."""
-    node: RouteNode = step.node
-    tests = [test for test, _ in node.rules]
-    if node.annotations.adopted is not None:
+    runs: FirstMatch = step.node.runs
+    tests = runs.tests
+    if step.node.annotations.adopted is not None:
         return None  # a graph of ADK's, in which only its functions know which ways they choose
-    if node.default is not None or (node.key is None and len(tests) == 1) or exhaustive(tests):
+    if runs.default or (runs.key is None and len(tests) == 1) or exhaustive(tests):
         return None
     if _all_covered(step, tests, facts):
         return None
-    on = f'Route("{node.key}") ({step.name})' if node.key else step.name
+    on = f'Route("{runs.key}") ({step.name})' if runs.key else step.name
     return RouteWithoutOtherwise(
         severity=Severity.INFO,
         agent=step.name,
-        key=node.key,
+        key=runs.key,
         message=f"{on} has no otherwise",
         hint="When no test holds, no branch runs and the pipeline goes on. Add .otherwise(...).",
     )
@@ -104,7 +104,7 @@ def _open(step: Step, facts: Facts) -> ContractIssue | None:
 def _all_covered(step: Step, tests: Sequence[Predicate], facts: Facts) -> bool:
     """Whether the key can only be a few values, and there is a test for each."""
     for read in facts.reads_of(step):
-        if read.via == "route" and read.key == step.node.key and read.reached:
+        if read.via == "route" and read.key == step.node.runs.key and read.reached:
             known = known_type(read, facts)
             return known is not None and known.values is not None and covers(tests, read.key, known.values)
     return False

@@ -7,7 +7,7 @@ from adk_fluent.contracts.checks.loops import unchanging
 from adk_fluent.contracts.findings.missing import about
 from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue
-from adk_fluent.ir.nodes import LoopNode
+from adk_fluent.ir.execution import Repeated
 
 _ELSEWHERE = ("template", "message", "route", "budget", "quality")
 """What other checks look at."""
@@ -24,4 +24,4 @@ def check_dataflow_contracts(root: object) -> list[ContractIssue]:
 def _is_endless(issue: ContractIssue, facts: Facts) -> bool:
     """Whether it is about the `until` of a loop that can only run to its limit, which is told elsewhere."""
     step = facts.plan.by_name[issue.agent]
-    return isinstance(step.node, LoopNode) and issue.key in unchanging(step, facts)
+    return isinstance(step.node.runs, Repeated) and issue.key in unchanging(step, facts)

@@ -9,8 +9,7 @@ from adk_fluent.analysis.plan import Step
 from adk_fluent.contracts.issues import StreamingEdgeWaits, StreamingModelConflict, StreamingRouteConflict
 from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue, Severity
-from adk_fluent.ir.execution import STEP_BY_STEP, InOrder, Repeated, Wrapped
-from adk_fluent.ir.nodes import RouteNode
+from adk_fluent.ir.execution import STEP_BY_STEP, FirstMatch, InOrder, Repeated, Wrapped
 
 
 @check(place=100)
@@ -20,7 +19,7 @@ def check_streaming_contracts(root: object) -> list[ContractIssue]:
     found: list[ContractIssue] = []
     for speaker, taker in facts.flow.edges:
         buffering = _buffering(speaker, taker)
-        if isinstance(taker.node, RouteNode):
+        if isinstance(taker.node.runs, FirstMatch):
             found.append(_into_route(speaker, taker, buffering))
         elif taker.is_model and buffering == "token":
             found.append(_into_model(speaker, taker))

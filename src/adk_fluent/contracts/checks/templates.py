@@ -14,7 +14,8 @@ from adk_fluent.contracts.findings.missing import about
 from adk_fluent.contracts.issues import LiteralPlaceholder, PlaceholderTypo, UnresolvedTemplateVar
 from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue, Severity
-from adk_fluent.ir.nodes import AgentNode, GateNode, MapOverNode
+from adk_fluent.ir.execution import PerItem
+from adk_fluent.ir.nodes import AgentNode, GateNode
 from adk_fluent.ir.scopes import SCOPES, is_key
 from adk_fluent.ir.template import about_braces, lookalikes
 from adk_fluent.prompt.spec import PromptSpec, Rewrite, When
@@ -140,7 +141,8 @@ def _is_known(key: str, step: Step, facts: Facts) -> bool:
     """Whether it is a key that a step could read."""
     if key in facts.writers or key in facts.state or (":" in key and is_key(key)):
         return True
-    return any(isinstance(outer.node, MapOverNode) and outer.node.item_key == key for outer in step.above())
+    around = (outer.node.runs for outer in step.above())
+    return any(isinstance(runs, PerItem) and runs.item_key == key for runs in around)
 
 
 def _no_name(step: Step, inner: str, key: str) -> ContractIssue:

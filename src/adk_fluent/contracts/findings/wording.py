@@ -9,9 +9,10 @@ from adk_fluent.analysis.plan import Step, branch_names
 from adk_fluent.analysis.values.fact import ABSENT, STATUS, Fact, Why
 from adk_fluent.analysis.values.kinds import named
 from adk_fluent.analysis.values.read import Read
+from adk_fluent.ir.execution import PerItem
 from adk_fluent.ir.functions import shown_by
 from adk_fluent.ir.keys import Via
-from adk_fluent.ir.nodes import AgentNode, MapOverNode, NativeNode, TransformNode
+from adk_fluent.ir.nodes import AgentNode, NativeNode, TransformNode
 from adk_fluent.ir.scopes import is_key
 from adk_fluent.ir.sighting import Sighting
 from adk_fluent.state.schema import defaults_of
@@ -147,13 +148,12 @@ def _only_answered(read: Read, facts: Facts) -> str | None:
 def _named_item(read: Read, facts: Facts) -> str | None:
     """The body of a map calls its item by another name."""
     for outer in read.step.above():
-        if isinstance(outer.node, MapOverNode):
-            node = outer.node
-            if read.key in ("item", node.list_key.removesuffix("s")):
-                return (
-                    f"{outer.name} gives each item of {node.list_key!r} as {{{node.item_key}}}.\n"
-                    f"Read {{{node.item_key}}}, or give it this name: map_over(..., item_key={read.key!r})."
-                )
+        runs = outer.node.runs
+        if isinstance(runs, PerItem) and read.key in ("item", runs.items.removesuffix("s")):
+            return (
+                f"{outer.name} gives each item of {runs.items!r} as {{{runs.item_key}}}.\n"
+                f"Read {{{runs.item_key}}}, or give it this name: map_over(..., item_key={read.key!r})."
+            )
     return None
 
 

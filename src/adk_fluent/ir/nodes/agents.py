@@ -35,7 +35,6 @@ CALLBACKS: Final[Mapping[str, int]] = {
 """The functions that ADK calls around an agent's work, in the order it calls them, and how much each gets."""
 
 _BY_MODEL: Final = ByModel()
-_ON_FAILURE: Final = OnFailure()
 
 
 CALLBACK_FIELDS: Final = frozenset(field for field in AGENT_FIELDS if field.endswith("_callback"))
@@ -289,7 +288,7 @@ class RemoteAgentNode(Node):
 
     @property
     def runs(self) -> OnFailure:
-        return _ON_FAILURE
+        return OnFailure(self.output_key, self.output_schema or str)
 
     @property
     def may_turn_to_ask(self) -> bool:

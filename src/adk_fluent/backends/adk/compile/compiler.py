@@ -67,7 +67,7 @@ from adk_fluent.context.sources import Default
 from adk_fluent.context.spec import Context
 from adk_fluent.contracts.providing import unprovided
 from adk_fluent.contracts.refusals import UNSUPPORTED, refuse
-from adk_fluent.errors import CompileError
+from adk_fluent.errors import CompileError, UnsupportedNodeError
 from adk_fluent.ir import nodes
 from adk_fluent.ir._generated import AGENT_FIELDS, LOOP_FIELDS, PARALLEL_FIELDS, SEQUENCE_FIELDS
 from adk_fluent.ir.base import UNSET, Node, walk
@@ -109,6 +109,10 @@ def compile_tree(
 
 def compile_node(node: Node, scope: Compilation) -> BaseAgent:
     """The native agent for one node and all below it."""
+    if type(node) not in VISITORS:
+        raise UnsupportedNodeError(
+            f"{node.name!r}: the ADK backend cannot run a {node.kind} node ({type(node).__name__}) yet."
+        )
     scope = within(node, scope)
     made = VISITORS[type(node)](node, scope)
     return made if scope.middleware is NOTHING else _with_middleware(made, node, scope)

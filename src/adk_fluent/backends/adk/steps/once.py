@@ -13,7 +13,7 @@ from adk_fluent.backends.adk.added import AddedPlugin
 from adk_fluent.backends.adk.compat.private import stores_what_plugins_give
 from adk_fluent.backends.adk.middleware import runs
 from adk_fluent.ir.base import Node, walk
-from adk_fluent.ir.nodes import RaceNode
+from adk_fluent.ir.execution import RaceToSuccess
 
 _NAME: Final = "adk_fluent_once"
 
@@ -49,7 +49,7 @@ def once(root: Node) -> list[BasePlugin]:
 def _runs_apart(node: Node) -> bool:
     """Whether what a node runs, or the step behind it, runs apart from the session at first."""
     edge = node.annotations.edge
-    return isinstance(node, RaceNode) or (edge is not None and edge.buffering == "chunked")
+    return isinstance(node.runs, RaceToSuccess) or (edge is not None and edge.buffering == "chunked")
 
 
 def already_seen(ctx: InvocationContext, events: Iterable[Event]) -> None:
