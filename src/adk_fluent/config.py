@@ -186,7 +186,9 @@ class ExecutionConfig:
         context_cache: when a provider caches the unchanging part of requests (Gemini does); ADK's own
             `ContextCacheConfig` is taken, too.
         contracts: what making an app does with what the contract check finds: `log` it, once, on the logger
-            `adk_fluent.contracts`; raise `ContractError` for an `error`; or `off`.
+            `adk_fluent.contracts`; raise `ContractError` for an `error`; or `off`. By default it is logged,
+            and a run in a new session that must fail for want of a key raises `UnfilledKeyError`, which is
+            a `ContractError`, before it begins.
         custom_metadata: JSON-able data that ADK puts on every event of the run.
         telemetry: what is told of the run through OpenTelemetry; by default nothing but what ADK tells.
         durable: `local` keeps what happens in the folder `.adk-fluent`, so that a run goes on after a crash
@@ -205,7 +207,7 @@ class ExecutionConfig:
     resumable: bool | None = None
     compaction: CompactionConfig | None = None
     context_cache: ContextCacheConfig | _CacheSettings | None = None
-    contracts: Literal["log", "error", "off"] = "log"
+    contracts: Literal["log", "error", "off"] | None = None
     custom_metadata: Mapping[str, Any] | None = None
     telemetry: TelemetryConfig | None = None
     durable: Literal["local"] | None = None
@@ -221,7 +223,7 @@ class ExecutionConfig:
         live = ", or begin a live conversation with .live()" * (str(self.streaming_mode).lower() == "bidi")
         choice = f"choose one of {STREAMING_MODES}{live}"
         self._check("streaming_mode", self.streaming_mode in modes, choice)
-        self._check("contracts", self.contracts in CONTRACT_MODES, f"choose one of {CONTRACT_MODES}")
+        self._check("contracts", self.contracts in (None, *CONTRACT_MODES), f"choose one of {CONTRACT_MODES}")
         self._check("durable", self.durable in (None, "local"), "it is 'local' or None")
         self._check("tools_in_threads", isinstance(self.tools_in_threads, bool), "it is True or False")  # pyright: ignore[reportUnnecessaryIsInstance]  # likewise
         self._check("resumable", self.resumable in (None, True, False), "it is True, False or None")

@@ -99,7 +99,7 @@ class BoundaryError(CompileError):
 
 
 class ContractError(ADKFluentError):
-    """A contract check found errors, and the caller asked that errors stop it; one paragraph per finding."""
+    """A contract check found errors that stop a build or a run; one paragraph per finding."""
 
 
 class BackendError(ADKFluentError):
@@ -157,6 +157,13 @@ class MissingKeyError(RunError, KeyError):
 
     def __str__(self) -> str:  # KeyError shows the repr of its argument
         return str(self.args[0]) if self.args else ""
+
+
+class UnfilledKeyError(ContractError, MissingKeyError):
+    """A run in a new session that must fail for want of a state key; it was refused before a model was asked.
+
+    `ExecutionConfig(contracts="log")` runs it anyway.
+    """
 
 
 class StateKeyError(MissingKeyError):

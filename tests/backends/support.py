@@ -22,12 +22,15 @@ from pydantic import PrivateAttr
 
 from adk_fluent.backends.adk.running.runner import shared_services
 from adk_fluent.backends.events import AgentEvent, RunResult
+from adk_fluent.config import ExecutionConfig
 from adk_fluent.errors import RunError
 from adk_fluent.expr.base import Expr
 from adk_fluent.testing import MockBackend, mock_backend
 
 CONFIRMATION = "adk_request_confirmation"
 """The function name under which ADK asks a person."""
+ANYWAY = ExecutionConfig(contracts="log")
+"""What begins a run that must fail, to see how it does."""
 SERVICES = ("memory", "sqlite", "database")
 
 

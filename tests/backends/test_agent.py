@@ -21,7 +21,7 @@ from adk_fluent.errors import ADKFluentError, AnswerError, CompileError, Missing
 from adk_fluent.ir import AgentNode
 from adk_fluent.ir.tools import GenerateOptions
 from adk_fluent.testing import call_tool, mock_backend
-from tests.backends.support import play, raises_from, said, script, seen, speakers, system
+from tests.backends.support import ANYWAY, play, raises_from, said, script, seen, speakers, system
 
 A, B, C = Agent("a"), Agent("b"), Agent("c")
 
@@ -58,7 +58,7 @@ async def test_other_braces_are_left_alone() -> None:
 async def test_a_missing_key_nobody_writes() -> None:
     """The whole message: which agent, which key, that nobody writes it, and what to do."""
     with pytest.raises(MissingKeyError) as caught:
-        await play(A.writes("draft") >> B.instruct("Improve {drafts}"))
+        await play(A.writes("draft") >> B.instruct("Improve {drafts}"), config=ANYWAY)
     assert str(caught.value) == (
         "Agent 'b' needs state key 'drafts' for its instruction, and it is not set. Nothing in this pipeline "
         "writes it. Did you mean 'draft'? Add .writes('drafts') to an earlier agent, pass "
@@ -69,8 +69,9 @@ async def test_a_missing_key_nobody_writes() -> None:
 
 async def test_a_missing_key_that_somebody_could_have_written() -> None:
     """If agents of the tree write the key, but did not before, they are named."""
+    late = A.writes("draft") >> S.set(draft="x").named("fix")
     with pytest.raises(MissingKeyError) as caught:
-        await play(B.instruct("Improve {draft}") >> A.writes("draft") >> S.set(draft="x").named("fix"))
+        await play(B.instruct("Improve {draft}") >> late, config=ANYWAY)
     assert str(caught.value) == (
         "Agent 'b' needs state key 'draft' for its instruction, and it is not set. It is written by 'a', "
         "'fix', which did not write it before 'b' ran."
@@ -80,19 +81,19 @@ async def test_a_missing_key_that_somebody_could_have_written() -> None:
 async def test_a_missing_key_of_a_single_agent() -> None:
     """The message is the same for an agent that is the whole expression."""
     with pytest.raises(MissingKeyError, match=r"^Agent 'a' needs state key 'x'"):
-        await play(A.instruct("{x}"))
+        await play(A.instruct("{x}"), config=ANYWAY)
 
 
 async def test_a_key_that_was_dropped_is_missing() -> None:
     """A dropped key is absent for instructions too, not an empty text."""
     with pytest.raises(MissingKeyError, match="'x'"):
-        await play(S.set(x=1) >> S.drop("x") >> A.instruct("{x}"))
+        await play(S.set(x=1) >> S.drop("x") >> A.instruct("{x}"), config=ANYWAY)
 
 
 async def test_a_missing_key_suggests_what_is_in_the_state() -> None:
     """The nearest name may also come from the session's state."""
     with pytest.raises(MissingKeyError, match=r"Did you mean 'topic'\?"):
-        await play(A.instruct("{topics}"), state={"topic": "x"})
+        await play(A.instruct("{topics}"), state={"topic": "x"}, config=ANYWAY)
 
 
 async def test_a_callback_may_provide_a_missing_key() -> None:

@@ -249,7 +249,7 @@ async def test_a_key_that_holds_none_is_empty_text_as_in_adk(state: dict[str, No
             await agent.run("hi", backend=backend, state=state)
             assert "<>" in instruction(backend)
         else:
-            with pytest.raises(MissingKeyError, match="'k'"):
+            with pytest.raises(MissingKeyError, match=r"\{k\}"):
                 await agent.run("hi", backend=backend, state=state)
     await Agent("a").instruct("<{k?}>").run("hi", backend=backend, state=state)
     assert "<>" in instruction(backend)

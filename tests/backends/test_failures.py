@@ -35,7 +35,7 @@ from adk_fluent.expr.base import Expr
 from adk_fluent.ir.matching import Match
 from adk_fluent.ir.nodes import AgentNode
 from adk_fluent.testing import MockBackend, call_tool, mock_backend
-from tests.backends.support import each, play, raises_from, script
+from tests.backends.support import ANYWAY, each, play, raises_from, script
 from tests.cli.gemini import Behaviour, Gemini, serve_models
 from tests.limits import in_thread
 
@@ -156,7 +156,7 @@ async def test_an_async_step_that_raises_is_named() -> None:
 async def test_a_key_that_is_not_there(expression: Expr[Any], kind: type[RunError], message: str) -> None:
     """A function that asks for a missing key is named, with the key, the nearest one, and what to write."""
     with raises_from(KeyError) as caught:
-        await play(expression, state={"topic": "tea"})
+        await play(expression, state={"topic": "tea"}, config=ANYWAY)
     assert type(caught.value) is kind
     assert str(caught.value) == (
         f"{message}, which is not set. Did you mean 'topic'? Use state.get('topc') if it may be missing."

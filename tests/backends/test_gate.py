@@ -12,7 +12,7 @@ from adk_fluent.config import ExecutionConfig
 from adk_fluent.errors import ADKFluentError, ArgumentError, PredicateError, SessionError
 from adk_fluent.expr.base import Expr
 from adk_fluent.testing import MockBackend
-from tests.backends.support import each, play, replies, said, script, speakers, system
+from tests.backends.support import ANYWAY, each, play, replies, said, script, speakers, system
 
 A, B, C = Agent("a"), Agent("b"), Agent("c")
 
@@ -126,7 +126,7 @@ async def test_a_predicate_that_raises_is_named() -> None:
     with pytest.raises(
         PredicateError, match=r"^'check': its predicate 'needs_sum' needs state key 'sum'"
     ) as caught:
-        await play(A >> gate(needs_sum).named("check"))
+        await play(A >> gate(needs_sum).named("check"), config=ANYWAY)
     assert isinstance(caught.value.__cause__, KeyError)
 
 

@@ -16,6 +16,7 @@ from adk_fluent.config import ExecutionConfig
 from adk_fluent.errors import ArgumentError, MissingKeyError, TransformError
 from adk_fluent.testing import call_tool
 from tests.backends.support import (
+    ANYWAY,
     Crowd,
     Hang,
     called,
@@ -144,7 +145,7 @@ async def test_a_missing_list() -> None:
     with pytest.raises(
         MissingKeyError, match=r"'map': map_over needs the state key 'items', which is not set"
     ):
-        await play(map_over("items", WORKER))
+        await play(map_over("items", WORKER), config=ANYWAY)
 
 
 @pytest.mark.parametrize("value", ["abc", 3, {"a": 1}])

@@ -9,7 +9,7 @@ import pytest
 from adk_fluent import Agent, Route, S
 from adk_fluent.errors import PredicateError
 from adk_fluent.testing import mock_backend
-from tests.backends.support import play, speakers
+from tests.backends.support import ANYWAY, play, speakers
 
 A, B, C = Agent("a"), Agent("b"), Agent("c")
 
@@ -99,7 +99,7 @@ async def test_a_test_that_raises_is_named() -> None:
     with pytest.raises(
         PredicateError, match=r"^'pick': its predicate 'needs_total' needs state key 'total'"
     ) as caught:
-        await play(Route().when(needs_total, A).named("pick"))
+        await play(Route().when(needs_total, A).named("pick"), config=ANYWAY)
     assert isinstance(caught.value.__cause__, KeyError)
 
 

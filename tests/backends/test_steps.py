@@ -10,7 +10,7 @@ from google.adk.tools.tool_context import ToolContext
 from adk_fluent import Agent, FanOut, Pipeline, S, tap
 from adk_fluent.errors import ArgumentError, MissingKeyError, StateGuardError, TransformError
 from adk_fluent.testing import call_tool
-from tests.backends.support import each, play, raises_from, speakers
+from tests.backends.support import ANYWAY, each, play, raises_from, speakers
 
 A, B = Agent("a"), Agent("b")
 
@@ -237,7 +237,7 @@ async def test_a_guard_ends_the_run() -> None:
 async def test_a_missing_key_in_a_transform_is_named() -> None:
     """`S.transform` of a key that is not there names operation and key."""
     with pytest.raises(MissingKeyError, match=r"S\.transform needs state key 'n'"):
-        await play(S.transform("n", lambda n: n + 1) >> A)
+        await play(S.transform("n", lambda n: n + 1) >> A, config=ANYWAY)
 
 
 async def test_temporary_keys_live_for_the_run() -> None:

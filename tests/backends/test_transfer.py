@@ -10,7 +10,7 @@ from adk_fluent import Agent, FanOut, Loop, Pipeline, Route, S, gate, transfer
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.errors import ADKFluentError, CompileError, CycleError, InvalidNameError, PredicateError
 from adk_fluent.expr.base import Expr
-from tests.backends.support import play, said, script, speakers
+from tests.backends.support import ANYWAY, play, said, script, speakers
 
 A, B, C, D = Agent("a"), Agent("b"), Agent("c"), Agent("d")
 ASIDE = Route("never").eq("x", D)
@@ -204,7 +204,7 @@ async def test_a_condition_that_raises_is_named() -> None:
         return state["ready"]
 
     with pytest.raises(PredicateError, match=r"^'to_d': its predicate 'ready' needs state key") as caught:
-        await play(A >> transfer("d", condition=ready) >> ASIDE)
+        await play(A >> transfer("d", condition=ready) >> ASIDE, config=ANYWAY)
     assert isinstance(caught.value.__cause__, KeyError)
 
 

@@ -351,7 +351,7 @@ def test_an_answer_needs_a_stored_session(cli: Cli) -> None:
         ("half", "Agent 'half' got no answer from its model 'says': ValueError: the line is dead."),
         ("blocked", "model error in agent 'blocked': SAFETY: blocked"),
         ("broken_tools", "Agent 'clerk': its tool 'weather' raised LookupError: no weather in Rome."),
-        ("needy", "Agent 'needy' needs state key 'nothing_writes_this'"),
+        ("needy", "needy reads {nothing_writes_this} in instruction and never finds it"),
     ],
 )
 def test_a_failed_run_gives_one_line(cli: Cli, name: str, line: str) -> None:

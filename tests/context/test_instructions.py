@@ -21,6 +21,7 @@ from adk_fluent.errors import MissingKeyError
 from adk_fluent.expr.base import Expr
 from adk_fluent.ir.template import Placeholder, is_portable, placeholders, render, segments
 from adk_fluent.testing import MockBackend, call_tool, mock_backend
+from tests.backends.support import ANYWAY
 from tests.context.talk import contents, everything, last, system
 
 STATE: dict[str, Any] = {"name": "Ann", "n": 3, "user:tier": "gold", "d": {"a": 1}}
@@ -167,8 +168,9 @@ async def test_a_missing_key_is_explained_alike() -> None:
         Agent("me").instruct("{topik}").context(C.none()),
         Agent("me").instruct("{{topik}}"),
     ):
+        pipeline = Agent("writer").writes("topic") >> agent
         with pytest.raises(MissingKeyError) as caught:
-            await (Agent("writer").writes("topic") >> agent).run("GO", backend=mock_backend(default="x"))
+            await pipeline.run("GO", backend=mock_backend(default="x"), config=ANYWAY)
         messages.append(str(caught.value))
     assert messages[0] == messages[1]
     assert messages[2] == messages[0].replace(

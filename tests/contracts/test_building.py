@@ -121,5 +121,5 @@ async def test_what_is_stored_in_a_named_session_counts(
 async def test_a_run_without_the_state_is_told(caplog: pytest.LogCaptureFixture) -> None:
     """The same run without the key logs what it is about to fail for."""
     with pytest.raises(KeyError, match="nothing_here"):
-        await LOST.run("hi", backend=mock_backend(default="ok"))
+        await LOST.run("hi", backend=mock_backend(default="ok"), config=ExecutionConfig(contracts="log"))
     assert "nothing_here" in caplog.records[0].message

@@ -18,7 +18,7 @@ from adk_fluent.expr.base import Expr
 from adk_fluent.ir import AgentNode, walk
 from adk_fluent.state import StateSchema, Temp
 from adk_fluent.testing import call_tool, mock_backend
-from tests.backends.support import system
+from tests.backends.support import ANYWAY, system
 from tests.contracts.corpus.cases import Fault, Mood, Ticket, get_news, get_weather, load_tickets
 from tests.contracts.corpus.faulty import FAULTY
 
@@ -190,10 +190,10 @@ async def test_doubled_braces_are_explained(kind: str, template: str) -> None:
     assert said.endswith(f"\n{literal}")
     assert hint(asked(template), "unresolved-template-var") == said.replace(literal, told)
     with pytest.raises(MissingKeyError) as once:
-        await asked("Write {topik}.").run("hi", backend=mock_backend(default="ok"))
+        await asked("Write {topik}.").run("hi", backend=mock_backend(default="ok"), config=ANYWAY)
     assert str(once.value).endswith(f" {literal}")
     with pytest.raises(MissingKeyError) as missing:
-        await asked(template).run("hi", backend=mock_backend(default="ok"))
+        await asked(template).run("hi", backend=mock_backend(default="ok"), config=ANYWAY)
     assert str(missing.value).endswith(f" {told}")
 
 

@@ -15,6 +15,7 @@ from adk_fluent.analysis.flow import Flow
 from adk_fluent.analysis.overwriting import overwritten
 from adk_fluent.analysis.values.fact import ABSENT, PRESENT, UNKNOWN
 from adk_fluent.config import ExecutionConfig
+from adk_fluent.contracts.certainty import must_fail
 from adk_fluent.contracts.checks.tools import unseen
 from adk_fluent.errors import ADKFluentError, CycleError
 from adk_fluent.inspection import LlmAnatomy, llm_anatomy
@@ -224,6 +225,12 @@ def compare_missing(seed: int, flow: Flow, ran: Ran, tally: Tally) -> None:
                     tally.hold("missing", not (read.reached and read.status == "must"), where)
 
 
+def compare_refused(seed: int, facts: Facts, ran: Ran, tally: Tally) -> None:
+    """Each run fails of which the check says that it must, so that it is refused."""
+    if why := must_fail(facts):
+        tally.hold("refused", ran.error is not None, f"seed {seed}: {why}")
+
+
 async def hold_against(seeds: range, about: About = "all") -> Tally:
     """Run the pipelines of some seeds and compare."""
     tally = Tally()
@@ -239,6 +246,7 @@ async def hold_against(seeds: range, about: About = "all") -> Tally:
         compare_writes(seed, made, facts, tally)
         compare_tools(seed, facts, ran, tally)
         compare_missing(seed, flow, ran, tally)
+        compare_refused(seed, facts, ran, tally)
         compare_files(seed, made, facts, tally)
         compare_missing_files(seed, facts, ran, tally)
         anatomies = llm_anatomy(made.expression)

@@ -14,6 +14,7 @@ from google.genai import types
 from adk_fluent import Agent, C, P
 from adk_fluent.errors import MissingKeyError, PredicateError
 from adk_fluent.testing import MockBackend, mock_backend
+from tests.backends.support import ANYWAY
 
 
 def mocked(responses: Mapping[str, Any] | None = None, **options: Any) -> MockBackend:
@@ -75,7 +76,7 @@ async def test_a_missing_key_is_told_as_for_any_instruction() -> None:
     """The error names agent and key, and what would write it, for static and dynamic prompts."""
     for prompt in (STATIC, STATIC + P.from_state("x"), P.when("vip", P.task("{name}"))):
         with pytest.raises(MissingKeyError, match="Agent 'a' needs state key 'name'"):
-            await Agent("a").instruct(prompt).run("x", backend=mocked(), state={"vip": 1})
+            await Agent("a").instruct(prompt).run("x", backend=mocked(), state={"vip": 1}, config=ANYWAY)
 
 
 async def test_a_predicate_that_raises_stops_the_run() -> None:

@@ -13,6 +13,7 @@ from adk_fluent.backends.reading import Reading
 from adk_fluent.cli.errors import FailedRunError, one_line
 from adk_fluent.cli.target import Target
 from adk_fluent.config import ExecutionConfig
+from adk_fluent.contracts.checking import checked_once
 from adk_fluent.errors import ADKFluentError, ArgumentError, SessionError, what_happened
 
 if TYPE_CHECKING:
@@ -142,7 +143,9 @@ def _compile(target: Target, backend: ADKBackend, state: Mapping[str, Any] | Non
     name = target.app_name if target.app_name.isidentifier() and target.app_name != "user" else ""
     config = ExecutionConfig(app_name=name) if name else ExecutionConfig()
     if target.expression is not None:
-        return backend.compile(target.expression.to_ir(), config, state=state)
+        node = target.expression.to_ir()
+        with checked_once(node, config, state):
+            return backend.compile(node, config, state=state)
     from adk_fluent.backends.adk.api import native
 
     return native.adopt(target.value, config)

@@ -6,26 +6,32 @@ import sys
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
 from adk_fluent.analysis.facts import Facts, analyse, was_built
 from adk_fluent.config import ExecutionConfig, execution_config
+from adk_fluent.contracts.certainty import must_fail
 from adk_fluent.contracts.findings.missing import fine
 from adk_fluent.contracts.refusals import nesting, refuse
 from adk_fluent.contracts.registry import run_checkers
 from adk_fluent.contracts.report import ContractIssue, ContractReport, Severity
-from adk_fluent.errors import ArgumentError, ContractError
+from adk_fluent.errors import ArgumentError, ContractError, UnfilledKeyError
 from adk_fluent.ir.base import Node, root_of, walk
 from adk_fluent.state.given import given_state
 from adk_fluent.state.schema import StateSchema
 
+K = TypeVar("K")
+Kind = frozenset[tuple[str, str]]
+"""What of a state the check takes notice of: its keys, and the types of their values."""
 _logged: dict[int, None] = {}
 """The hashes of trees whose findings were logged; the trees themselves would be kept with all they hold."""
 _counted: dict[int, None] = {}
 """The hashes of trees whose findings were counted as a metric."""
+_startable: dict[tuple[int, Kind], None] = {}
+"""The hashes of trees of which a run may succeed, each with the kind of state it begins with."""
 _checked: ContextVar[Node | None] = ContextVar("adk_fluent_checked", default=None)
 _REMEMBERED: Final = 256
-"""How many trees are remembered as logged, and as counted."""
+"""How many trees are remembered as logged, as counted, and as ones that may be run."""
 
 
 def check_all(
@@ -109,17 +115,19 @@ def check_on_build(
     *,
     config: object | None = None,
     state: Mapping[str, Any] | None = None,
-    mode: Literal["log", "error", "off"] = "log",
+    mode: Literal["log", "error", "off"] | None = "log",
 ) -> None:
     """What building an expression does: log the findings and count them as a metric, each once, or refuse.
 
     Args:
         state: what will be in the session's state; `None` if that is not known.
         mode: `log` logs on `adk_fluent.contracts`, once per tree; `error` refuses errors; `off` checks
-            nothing, except under `.strict()`, which refuses errors and warnings.
+            nothing, except under `.strict()`, which refuses errors and warnings; `None` logs, and refuses a
+            run that must fail in a new session with this state.
 
     Raises:
         ContractError: there are findings that the expression, or the mode, refuses.
+        UnfilledKeyError: the run must fail for want of a key.
         ExpressionError: the steps stand so deep inside each other that no run would get through.
     """
     if _checked.get() is root:
@@ -128,20 +136,31 @@ def check_on_build(
     strict = any(node.annotations.strict for node in walk(root))
     new = hash(root) not in _logged
     counts = mode != "off" and hash(root) not in _counted and _is_measured(config)
-    if not strict and (mode == "off" or (mode == "log" and not new and not counts)):
+    begun = None if mode is not None or state is None else (hash(root), kind_of(state))
+    starts = begun is not None and begun not in _startable
+    reports = strict or mode == "error" or (mode != "off" and (new or counts))
+    if not reports and not starts:
         return
-    report = ContractReport.of(
-        run_checkers(Facts(root, config=config, state=state, open_state=state is None))
-    )
+    facts = Facts(root, config=config, state=state, open_state=state is None)
+    report = ContractReport.of(run_checkers(facts)) if reports else ContractReport()
     if counts:
-        _remember(_counted, root)
+        _remember(_counted, hash(root))
         _count(report, root.name)
     refused = [*report.errors, *(report.warnings if strict else ())]
     if refused and (strict or mode == "error"):
         raise ContractError("\n".join(map(str, refused)))
+    if starts and (why := must_fail(facts)):
+        raise UnfilledKeyError(why)
+    if starts and begun is not None:
+        _remember(_startable, begun)
     if new:
-        _remember(_logged, root)
+        _remember(_logged, hash(root))
         _log(report.issues)
+
+
+def kind_of(state: Mapping[str, Any]) -> Kind:
+    """What of a state the check takes notice of."""
+    return frozenset((key, type(value).__qualname__) for key, value in state.items())
 
 
 @contextmanager
@@ -194,7 +213,7 @@ def _log(issues: Iterable[ContractIssue]) -> None:
         logger.log(levels[issue.severity], "%s: %s", issue.code, issue)
 
 
-def _remember(known: dict[int, None], root: Node) -> None:
+def _remember(known: dict[K, None], key: K) -> None:
     if len(known) >= _REMEMBERED:
         del known[next(iter(known))]
-    known[hash(root)] = None
+    known[key] = None

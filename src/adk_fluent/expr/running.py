@@ -140,13 +140,13 @@ class Run(Generic[T_co]):
     @cached_property
     def _form(self) -> _Form:
         from adk_fluent.backends.recent import Recent, forms_of
-        from adk_fluent.contracts.checking import check_on_build
+        from adk_fluent.contracts.checking import check_on_build, kind_of
 
         backend, node, config = self.backend, self._node, self._config
         acting = tuple(map(id, node.annotations.middleware))  # kept alive by what is made for them
         given = cast("Mapping[str, Any] | None", self._options.get("state"))
         known = None if "session_id" in self._options else given or {}
-        kind = None if known is None else _kind(known)
+        kind = None if known is None else kind_of(known)
 
         def make() -> tuple[_Form, Recent[None]]:
             form, checked = _form(backend, node, config, known), Recent[None]()
@@ -527,9 +527,11 @@ class Run(Generic[T_co]):
         """End a conversation: its session is deleted as `answer` and `stream` do; whether it is."""
         if self.sessions is None:
             return True
+        if "_form" not in vars(self):  # nothing ran in it, perhaps since it was refused
+            return False
         try:
             session = await self._session(self.sessions, session_id)
-        except SessionError:  # nothing ran in it
+        except SessionError:  # likewise
             return False
         return not session.waiting and await self._forget(self.compiled, session_id)
 
@@ -554,11 +556,6 @@ class _Form(NamedTuple):
 
     compiled: Any
     reading: Reading
-
-
-def _kind(state: Mapping[str, Any]) -> frozenset[tuple[str, str]]:
-    """What of a state the check takes notice of."""
-    return frozenset((key, type(value).__qualname__) for key, value in state.items())
 
 
 def _form(backend: Backend, node: Node, config: ExecutionConfig, state: Mapping[str, Any] | None) -> _Form:

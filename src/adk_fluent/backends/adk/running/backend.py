@@ -228,7 +228,7 @@ class ADKBackend:
             TelemetryError: its exporters have nothing to be attached to.
         """
         config = execution_config(config)
-        check_on_build(node, config=config, state=state, mode=config.contracts)
+        check_on_build(node, config=config, state=state, mode=config.contracts or "log")
         if config.telemetry is not None:
             node = observed(node, config.telemetry)
         named = resolve_names(limited(self.prepare(node), config))
