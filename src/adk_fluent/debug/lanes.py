@@ -143,7 +143,7 @@ class CallQueue(Generic[V]):
     def __init__(self, calls: Iterable[V] = ()) -> None:
         self.all: list[V] = list(calls)
         self.left: list[V] = list(self.all)
-        self.count = len(self.left)
+        self.count: int = len(self.left)
         self._branches: set[str | None] = {call.branch for call in self.left}
 
     def candidates(self, branch: str | None, before: float) -> list[V]:
