@@ -4,8 +4,10 @@ import inspect
 import re
 import subprocess
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, cast
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypedDict, cast
 
 import pytest
 from google.adk.models import Gemini
@@ -32,6 +34,48 @@ class Weather:
     def __call__(self, city: str) -> str:
         """Tell the weather of a city."""
         return f"sunny in {city}"
+
+
+class Plain:
+    """Neither called nor a value."""
+
+    def search(self, text: str) -> str:
+        """Search for a text."""
+        return text
+
+
+class Holder:
+    """Has attributes only, so no JSON."""
+
+    def __init__(self, city: str) -> None:
+        self.city = city
+
+
+class Shown(ABC):
+    """Has no objects."""
+
+    @abstractmethod
+    def _show(self) -> str: ...
+
+
+class Typed(TypedDict):
+    city: str
+
+
+class Doubled(int):
+    """A number that a `__new__` makes."""
+
+    def __new__(cls, value: int) -> Doubled:
+        return super().__new__(cls, 2 * value)
+
+
+class Point(NamedTuple):
+    x: int
+
+
+@dataclass
+class Place:
+    city: str
 
 
 untyped: Any = a
@@ -207,6 +251,31 @@ class Model(BaseModel):
             lambda: T.fn(cast(Any, Weather)),
             "T.fn() takes a function, not the class Weather. Give an object of it: Weather().",
         ),
+        (
+            lambda: untyped.tool(Plain),
+            "A tool is a function, a T tool or an ADK tool, not the class Plain. No model can be shown an "
+            "object of it. Give its method, Plain(...).search, or make it a dataclass.",
+        ),
+        (
+            lambda: T.fn(Holder),
+            "T.fn() takes a function, not the class Holder. No model can be shown an object of it. Give a "
+            "function, or make it a dataclass.",
+        ),
+        (
+            lambda: untyped.tools(add, Shown),
+            "A tool is a function, a T tool or an ADK tool, not the class Shown. No model can be shown an "
+            "object of it. Give a function, or make it a dataclass.",
+        ),
+        (
+            lambda: T.timeout(cast(Any, Typed), 5),
+            "A tool is a function, a T tool or an ADK tool, not the class Typed. Its parameters cannot "
+            "be read. Give a function, or make it a dataclass.",
+        ),
+        (
+            lambda: untyped.tool(FunctionTool),
+            "A tool is a function, a T tool or an ADK tool, not the class FunctionTool. "
+            "Give an object of it: FunctionTool(...).",
+        ),
         (lambda: untyped.tool(int), "A tool is a function, a T tool or an ADK tool, not the class int."),
         (lambda: untyped.tools(add, ["x"]), "A tool is a function, a T tool or an ADK tool, not list ['x']."),
         (
@@ -308,6 +377,13 @@ def test_a_callback_is_a_function(hook: str) -> None:
         add_to([look, log_call])
     assert str(caught.value).endswith(f". Unpack the list: .{hook}(*[look, log_call]).")
     assert getattr(add_to(look, log_call).node, f"{hook}_callback") == (look, log_call)
+
+
+@pytest.mark.parametrize("kind", [Doubled, Point, Place, Ticket])
+def test_a_class_that_makes_values_is_a_tool(kind: type[object]) -> None:
+    """A dataclass, a model, a named tuple or a class with a `__new__` is called like a function."""
+    assert Agent("x").tool(kind).node.tools == (kind,)
+    assert T.fn(kind).each
 
 
 def test_composites_refuse_such_callbacks_too() -> None:

@@ -48,22 +48,18 @@ from tests.samples import is_done
 X, Y = (AgentNode(name=name, model="gemini-2.5-flash", instruction=f"Do {name}.") for name in "xy")
 
 
-class OwnNode(ParentNode):
-    """A composite of somebody else's; each subclass says how it runs its children."""
-
-    kind: ClassVar[str] = "own"
-
-
-def own(value: Execution) -> type[Node]:
-    """A node type that runs its children in this way."""
+def own(value: Execution, *children: Node) -> Node:
+    """A composite of somebody else's that runs its children in this way."""
 
     @node
-    class Own(OwnNode):
+    class OwnNode(ParentNode):
+        kind: ClassVar[str] = "own"
+
         @property
         def runs(self) -> Execution:
             return value
 
-    return Own
+    return OwnNode(name="own", children=children)
 
 
 @node
@@ -74,16 +70,16 @@ class OwnAgentNode(AgentNode):
 
 
 EXAMPLES: dict[type[Execution], Node] = {
-    Leaf: own(Leaf())(name="own"),
-    InOrder: own(InOrder())(name="own", children=(X, Y)),
-    Repeated: own(Repeated(3, is_done))(name="own", children=(X, Y)),
-    InParallel: own(InParallel())(name="own", children=(X, Y)),
-    FirstMatch: own(FirstMatch((is_done,), None, True))(name="own", children=(X, Y)),
-    FirstSuccess: own(FirstSuccess())(name="own", children=(X, Y)),
-    RaceToSuccess: own(RaceToSuccess())(name="own", children=(X, Y)),
-    OnFailure: own(OnFailure("answer"))(name="own", children=(X,)),
-    PerItem: own(PerItem("items", "_item", "results"))(name="own", children=(X,)),
-    Wrapped: own(Wrapped())(name="own", children=(X,)),
+    Leaf: own(Leaf()),
+    InOrder: own(InOrder(), X, Y),
+    Repeated: own(Repeated(3, is_done), X, Y),
+    InParallel: own(InParallel(), X, Y),
+    FirstMatch: own(FirstMatch((is_done,), None, True), X, Y),
+    FirstSuccess: own(FirstSuccess(), X, Y),
+    RaceToSuccess: own(RaceToSuccess(), X, Y),
+    OnFailure: own(OnFailure("answer"), X),
+    PerItem: own(PerItem("items", "_item", "results"), X),
+    Wrapped: own(Wrapped(), X),
     ByModel: OwnAgentNode(name="own", model="gemini-2.5-flash", instruction="Choose.", children=(X, Y)),
 }
 every_way = pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)

@@ -340,7 +340,6 @@ class C6:
 
 for c in (C1, C2, C3, C4, C5, C6):
     SHAPES["obj_" + c.__name__] = c()
-SHAPES["class_K"] = K
 SHAPES["class_model"] = Trip
 SHAPES["class_dc"] = Point
 SHAPES["partial"] = functools.partial(documented)

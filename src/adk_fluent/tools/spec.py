@@ -7,7 +7,11 @@ which state keys its calls read and write, whether it asks a person, and how it 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import is_dataclass
+from inspect import isabstract, signature
+from types import FunctionType
 from typing import Any, ClassVar, cast
 
 from adk_fluent.errors import ArgumentError
@@ -163,8 +167,33 @@ def checked(tool: object) -> object:
 
 def makes_values(cls: type[object]) -> bool:
     """Whether a class is called like a function; of a class of tools, an agent takes the objects."""
-    is_tool = issubclass(cls, Tool) or hasattr(cls, "run_async") or hasattr(cls, "get_tools")
-    return cls.__module__ != "builtins" and not is_tool and not _has_calls(cls)
+    is_other = cls.__module__ == "builtins" or _is_of_tools(cls) or _has_calls(cls)
+    return not is_other and _is_of_values(cls) and _shows_parameters(cls)
+
+
+def _is_of_tools(cls: type[object]) -> bool:
+    return issubclass(cls, Tool) or hasattr(cls, "run_async") or hasattr(cls, "get_tools")
+
+
+def _is_of_values(cls: type[object]) -> bool:
+    """Whether the objects of a class can be results: they become JSON, which mere attributes do not.
+
+    What a class makes by a `__new__` of its own, or by a metaclass, may be anything.
+    """
+    if isabstract(cls) or getattr(cls, "_is_protocol", False):
+        return False
+    holds = is_dataclass(cls) or hasattr(cls, "__pydantic_serializer__")
+    makes = cls.__new__ is not object.__new__ or type(cls).__call__ is not type.__call__
+    return holds or makes or cls.__module__.partition(".")[0] in sys.stdlib_module_names
+
+
+def _shows_parameters(cls: type[object]) -> bool:
+    """Whether one can see what a class takes; not so for a subclass of dict, which a TypedDict is, too."""
+    try:
+        signature(cls)
+    except ValueError:
+        return False
+    return True
 
 
 def _has_calls(cls: type[object]) -> bool:
@@ -173,7 +202,7 @@ def _has_calls(cls: type[object]) -> bool:
 
 
 def object_of(value: object) -> str:
-    """What to write instead of a class whose objects are called; empty for anything else.
+    """What to write instead of a class whose objects are called, or are no values; else empty.
 
     >>> class Weather:
     ...     def __call__(self, city: str) -> str:
@@ -181,9 +210,18 @@ def object_of(value: object) -> str:
     >>> object_of(Weather), object_of(int)
     (' Give an object of it: Weather().', '')
     """
-    if isinstance(value, type) and _has_calls(value):
+    if not isinstance(value, type) or value.__module__ == "builtins":
+        return ""
+    if _is_of_tools(value):
+        return f" Give an object of it: {value.__name__}(...)."
+    if _has_calls(value):
         return f" Give an object of it: {value.__name__}()."
-    return ""
+    if _is_of_values(value):
+        why = " Its parameters cannot be read. Give a function, or make it a dataclass."
+        return "" if _shows_parameters(value) else why
+    public = (name for name, each in vars(value).items() if name[0] != "_" and isinstance(each, FunctionType))
+    method = next((f"its method, {value.__name__}(...).{name}" for name in public), "a function")
+    return f" No model can be shown an object of it. Give {method}, or make it a dataclass."
 
 
 def unpacked(tool: object) -> str:
