@@ -19,7 +19,7 @@ from adk_fluent.errors import ADKFluentError, ArgumentError, MockError, SessionE
 from adk_fluent.expr.base import Expr
 from adk_fluent.state import UserScoped
 from adk_fluent.testing import MockBackend, ModelRequest, call_tool, mock_backend
-from tests.backends.support import raises_from, replies, said, script, seen, system
+from tests.backends.support import ANYWAY, raises_from, replies, said, script, seen, system
 
 A, B = Agent("a"), Agent("b")
 
@@ -129,7 +129,7 @@ async def test_a_tool_call_really_runs_the_tool() -> None:
 async def test_a_dict_is_merged_into_state() -> None:
     """Without `returns`, a scripted dict is also written into state, as the step after sees."""
     backend = mock_backend({"a": {"intent": "billing", "n": 2}, "b": "ok"})
-    result = await (A >> B.instruct("{intent}")).run("hi", backend=backend)
+    result = await (A >> B.instruct("{intent}")).run("hi", backend=backend, config=ANYWAY)
     assert result.state == {"intent": "billing", "n": 2}
     assert "billing" in system(backend.calls["b"][0])
     assert result[0].state_delta == {"intent": "billing", "n": 2}

@@ -39,9 +39,11 @@ class MockBackend(scripting.ScriptedBackend):
 
     Args:
         responses: agent name → response. A response is text; a dict (JSON text, and merged into state when
-            the agent has no `returns`); a list of responses, one per call, in which a list of texts and
-            `call_tool(...)` is one response with several parts; an exception to raise; `call_tool(...)`; a
-            `Content` or `LlmResponse`; an async iterable of text or `LlmResponse`s, streamed; or a function
+            the agent has no `returns`; the check knows of keys that the agent declares alone, so a run that
+            needs others takes `ExecutionConfig(contracts="log")`); a list of responses, one per call, in
+            which a list of texts and `call_tool(...)` is one response with several parts; an exception to
+            raise; `call_tool(...)`; a `Content` or `LlmResponse`; an async iterable of text or
+            `LlmResponse`s, streamed; or a function
             of the `LlmRequest` that gives any of these. What a context spec asks a
             helper model is scripted under `"agent:operation"`, such as `"writer:summarize"`, or under the
             name of the model that the spec names; the first of the two that is there counts, for `calls` too.
