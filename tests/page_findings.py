@@ -14,6 +14,7 @@ from adk_fluent.expr.base import Expr
 from adk_fluent.ir import Node, walk
 from adk_fluent.ir.base import root_of
 from adk_fluent.ir.execution import InOrder
+from tests.samples import TERSE
 
 
 @dataclass
@@ -54,6 +55,7 @@ class Shown:
         """What the check says of them that the page does not show."""
         reports = [check_all(whole, state=self.states.get(whole)) for whole in self.wholes()]
         found = [issue for one in reports for issue in (*one.errors, *one.warnings, *one.infos)]
+        found = [issue for issue in found if issue.code not in TERSE]
         return list(dict.fromkeys(str(issue) for issue in found if not self._shows(issue, page)))
 
     def _shows(self, issue: ContractIssue, page: str) -> bool:

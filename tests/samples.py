@@ -28,6 +28,9 @@ from adk_fluent.ir.nodes import TransformFn
 
 State = Mapping[str, Any]
 
+TERSE = frozenset({"no-instruction", "undescribed-tool"})
+"""The kinds of notes on agents and tools that say too little of themselves, as most in tests do."""
+
 
 class Invoice(BaseModel):
     number: int

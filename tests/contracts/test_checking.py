@@ -34,8 +34,8 @@ ERRORS = "\n".join(
     for key in ("here", "there")
 )
 UNSURE = (
-    Agent("c").writes("kind")
-    >> Route("kind").eq("a", Agent("a").writes("x")).otherwise(Agent("b"))
+    Agent("c").instruct("Sort.").writes("kind")
+    >> Route("kind").eq("a", Agent("a").instruct("Go.").writes("x")).otherwise(Agent("b").instruct("Go."))
     >> Agent("reader").instruct("{x}")
 )
 WARNING = (

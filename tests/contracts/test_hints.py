@@ -21,6 +21,7 @@ from adk_fluent.testing import call_tool, mock_backend
 from tests.backends.support import ANYWAY, system
 from tests.contracts.corpus.cases import Fault, Mood, Ticket, get_news, get_weather, load_tickets
 from tests.contracts.corpus.faulty import FAULTY
+from tests.samples import TERSE
 
 
 class Desk(StateSchema):
@@ -349,7 +350,8 @@ async def test_a_route_that_covers_all_values_needs_no_otherwise() -> None:
         >> Route(Desk.intent).eq("refund", Agent("b").writes("x")).eq("other", Agent("c").writes("x"))
         >> Agent("d").context(C.none()).instruct("{x}")
     )
-    assert [issue.code for issue in (*check_all(route).warnings, *check_all(route).infos)] == []
+    report = check_all(route)
+    assert {issue.code for issue in (*report.warnings, *report.infos)} - TERSE == set()
     for intent in ("refund", "other"):
         assert len((await requests(route, {"a": {"intent": intent}}))["d"]) == 1
 
@@ -365,7 +367,7 @@ def test_a_value_without_a_branch_needs_otherwise() -> None:
 
 def test_many_branches_into_one_merge_are_one_note() -> None:
     """Forty texts that reach an agent twice are one note, which names three of them and counts the others."""
-    branches = FanOut(*(Agent(f"a{n}").writes(f"k{n}") for n in range(40)))
+    branches = FanOut(*(Agent(f"a{n}").instruct("Go.").writes(f"k{n}") for n in range(40)))
     merge = Agent("merge").instruct(" ".join(f"{{k{n}}}" for n in range(40)))
     (note,) = check_all(branches >> merge).infos
     assert note.message == (

@@ -29,7 +29,7 @@ from adk_fluent.errors import ADKFluentError, ArgumentError, ContractError
 from adk_fluent.expr.base import Expr
 from adk_fluent.ir import Node, walk
 
-classifier = Agent("classifier").writes("intent")
+classifier = Agent("classifier").instruct("Sort.").writes("intent")
 booker = Agent("booker").instruct("Intent: {intent}")
 PIPELINE = classifier >> Route("intent").eq("booking", booker).otherwise(Agent("other"))
 PLACE = re.compile(r"@check\(place=(\d+)\)")
@@ -60,7 +60,7 @@ def test_a_route_says_who_feeds_it() -> None:
 
 def test_nothing_to_report() -> None:
     """A pipeline with nothing to say about gives an empty report that says so."""
-    report = check_all(Agent("a"))
+    report = check_all(Agent("a").instruct("Go."))
     assert report == ContractReport()
     assert report.ok
     assert str(report) == "✓ Nothing to report."

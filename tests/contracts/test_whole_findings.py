@@ -112,8 +112,8 @@ def test_a_type_is_looked_at_where_a_key_may_be_missing() -> None:
 
 def test_calls_of_an_agent_that_never_runs_are_not_missed() -> None:
     """An agent after an unconditional transfer makes no tool calls that a context could leave out."""
-    caller = Agent("caller").tool(get_weather)
-    late = Agent("late").tool(get_news).context(C.none())
+    caller = Agent("caller").instruct("Call.").tool(get_weather)
+    late = Agent("late").instruct("Call.").tool(get_news).context(C.none())
     assert [issue.code for issue in check_all(caller >> late).infos] == ["tool-history"]
     report = check_all(transfer("late") >> caller >> late)
     assert [issue.code for issue in (*report.warnings, *report.infos)] == ["unreachable-branch"]

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from adk_fluent.contracts.checks.coherence import check_channel_coherence
     from adk_fluent.contracts.checks.context import check_context_contracts
     from adk_fluent.contracts.checks.cost import check_cost_contracts
+    from adk_fluent.contracts.checks.described import check_descriptions
     from adk_fluent.contracts.checks.gates import check_resumable
     from adk_fluent.contracts.checks.limits import check_token_limits
     from adk_fluent.contracts.checks.loops import check_loops
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
         ModalityMismatch,
         NestedTooDeep,
         NobodyVisible,
+        NoInstruction,
         NotResumable,
         Overwritten,
         ParallelWriters,
@@ -82,6 +84,7 @@ if TYPE_CHECKING:
         TokenLimit,
         ToolHistory,
         TypeMismatch,
+        UndescribedTool,
         UnknownAccess,
         UnknownAgent,
         UnknownPrice,
@@ -125,6 +128,7 @@ __all__ = [
     "ModalityLoss",
     "ModalityMismatch",
     "NestedTooDeep",
+    "NoInstruction",
     "NobodyVisible",
     "NotResumable",
     "Overwritten",
@@ -146,6 +150,7 @@ __all__ = [
     "TokenLimit",
     "ToolHistory",
     "TypeMismatch",
+    "UndescribedTool",
     "UnknownAccess",
     "UnknownAgent",
     "UnknownPrice",
@@ -167,6 +172,7 @@ __all__ = [
     "check_contracts",
     "check_cost_contracts",
     "check_dataflow_contracts",
+    "check_descriptions",
     "check_loops",
     "check_maps",
     "check_modality_contracts",

@@ -409,3 +409,17 @@ class MixedOperators(ContractIssue):
     """`|` and `>>` stand beside each other without parentheses, and `>>` binds tighter."""
 
     code: str = "mixed-operators"
+
+
+@issue
+class NoInstruction(ContractIssue):
+    """Nothing tells the model of an agent what to do."""
+
+    code: str = "no-instruction"
+
+
+@issue
+class UndescribedTool(ContractIssue):
+    """A function that is a tool has no docstring, or a parameter without a type."""
+
+    code: str = "undescribed-tool"

@@ -130,7 +130,7 @@ def broken_tool(city: str) -> str:
 
 broken_tool.__name__ = "weather"
 
-writer = Agent("writer", Says(text="Hello from the writer.")).writes("draft")
+writer = Agent("writer", Says(text="Hello from the writer.")).instruct("Write.").writes("draft")
 editor = Agent("editor", Says(text="Hello.")).instruct("Shorten: {draft}")
 
 pipeline = writer >> editor

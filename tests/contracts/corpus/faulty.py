@@ -86,6 +86,15 @@ _UNNAMED: Callable[[str], str] = lambda city: city  # noqa: E731  # the point of
 _OTHER: Callable[[str], str] = lambda town: town  # noqa: E731  # likewise
 
 
+def _bare(city: str) -> str:
+    return city
+
+
+def _untyped(city, zone: str, tool_context: object) -> str:  # pyright: ignore[reportUnknownParameterType, reportMissingParameterType]  # the point of it
+    """Look at a city."""
+    return zone
+
+
 def _named(name: str) -> Callable[[str], str]:
     """A tool of this name."""
 
@@ -428,6 +437,10 @@ _add("error", "missing-resource", "an operation", S.when(cast(Any, take_index), 
 _add("info", "unused-resource", "a slip", Agent("a").tools(get_weather).inject(cty=1), "a")
 _add("warn", "unnamed-tool", "a lambda", Agent("a").tool(_UNNAMED), "a")
 _add("warn", "unnamed-tool", "several lambdas", Agent("a").tools(_UNNAMED, _OTHER), "a")
+_add("info", "no-instruction", "an agent", Agent("a") >> Agent("b").instruct("Go on."), "a")
+_add("info", "no-instruction", "several", Agent("a") >> Agent("b") >> Agent("c"), "a")
+_add("info", "undescribed-tool", "no docstring", Agent("a").instruct("Go.").tool(_bare), "a")
+_add("info", "undescribed-tool", "no types", Agent("a").instruct("Go.").tools(T.retry(T.fn(_untyped))), "a")
 
 _caller = Agent("caller").tool(get_weather).writes("found")
 for what, spec in (

@@ -12,6 +12,7 @@ from adk_fluent.contracts import ContractIssue, check_all
 from adk_fluent.errors import ADKFluentError
 from tests.contracts.corpus import corners, correct, faulty, pauses
 from tests.contracts.corpus.cases import REFUSED, Case, Fault
+from tests.samples import TERSE
 
 BOOK: Final = Path(__file__).with_name("findings.txt")
 HEAD: Final = "## "
@@ -37,7 +38,7 @@ def text_of(case: Case) -> str:
     refuses the pipeline, the error stands last.
     """
     issues = check_all(case.expression, state=case.state, schema=case.schema, config=case.config).issues
-    kinds = {case.code} if isinstance(case, Fault) else {issue.code for issue in issues}
+    kinds = {case.code} if isinstance(case, Fault) else {issue.code for issue in issues} - TERSE
     return "\n".join(
         [
             *(_shown(issue) for issue in issues if issue.code in kinds),

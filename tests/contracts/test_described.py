@@ -1,0 +1,129 @@
+"""An agent whose model is told nothing is noted, and a tool that says too little of itself."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import pytest
+from google.adk.tools.exit_loop_tool import exit_loop
+from google.adk.tools.function_tool import FunctionTool
+from google.adk.tools.google_search_tool import google_search
+from pydantic import BaseModel
+
+from adk_fluent import Agent, C, P, RemoteAgent, S, T
+from adk_fluent.contracts import check_descriptions
+from adk_fluent.expr.base import Expr
+
+CLERK = Agent("clerk").instruct("Help.")
+
+
+class Ticket(BaseModel):
+    """What is asked for."""
+
+    seat: int
+
+
+class Desk:
+    """Look at a desk."""
+
+    def __call__(self, city: str) -> str:
+        return city
+
+
+def described(city: str, seats: int = 1) -> str:
+    """Book seats."""
+    return f"{seats} in {city}"
+
+
+def _bare(city: str) -> str:
+    return city
+
+
+def untyped(city, seats, tool_context) -> str:  # pyright: ignore[reportUnknownParameterType, reportMissingParameterType]  # the point of it
+    """Book seats."""
+    return f"{seats} in {city}"
+
+
+def _neither(*cities: Any, city=1) -> str:  # pyright: ignore[reportUnknownParameterType, reportMissingParameterType]  # likewise
+    return city
+
+
+def notes(callback_context: Any) -> None:
+    """Tell the model more."""
+
+
+def messages(expression: Expr[Any]) -> list[str]:
+    """What is noted."""
+    return [issue.message for issue in check_descriptions(expression)]
+
+
+@pytest.mark.parametrize(
+    "agent",
+    [
+        CLERK,
+        Agent("a").instruct(P.role("You help.")),
+        Agent("a").instruct(lambda context: "Help."),
+        Agent("a").static("Help."),
+        Agent("a").global_instruct("Help."),
+        Agent("a").global_instruct("Help.").delegate(Agent("b")),
+        Agent("a").returns(Ticket),
+        Agent("a").before_model(lambda callback_context, llm_request: None),
+        Agent("a").before_agent(notes),
+        Agent("a").context(C.template("Help with {topic?}.")),
+        RemoteAgent("far", endpoint="https://far.example"),
+        S.set(x=1),
+    ],
+    ids=repr,
+)
+def test_who_is_told_something_is_not_noted(agent: Expr[Any]) -> None:
+    """An instruction of any kind, a type to answer with, or a callback is enough."""
+    assert messages(agent) == []
+
+
+def test_all_that_are_told_nothing_share_one_note() -> None:
+    """The first of them is the agent of the note, and an empty instruction is none."""
+    (note,) = check_descriptions(Agent("a") >> CLERK >> Agent("b").instruct("") >> Agent("c").reads("x"))
+    assert (note.agent, note.message) == ("a", "a, b and c have no instruction")
+
+
+@pytest.mark.parametrize(
+    ("tool", "said"),
+    [
+        (_bare, "the tool '_bare' without a docstring"),
+        (untyped, "the tool 'untyped' without the types of 'city' and 'seats'"),
+        (_neither, "the tool '_neither' without a docstring and the type of 'city'"),
+        (T.timeout(T.fn(_bare), seconds=1), "the tool '_bare' without a docstring"),
+        (FunctionTool(_bare), "the tool '_bare' without a docstring"),
+        (described, None),
+        (Desk(), None),
+        (partial(_bare, "x"), None),
+        (google_search, None),
+        (exit_loop, None),
+        (T.agent(CLERK), None),
+    ],
+    ids=[
+        "bare",
+        "untyped",
+        "neither",
+        "of T",
+        "of ADK",
+        "described",
+        "object",
+        "partial",
+        "search",
+        "exit",
+        "agent",
+    ],
+)
+def test_what_a_tool_lacks_is_noted(tool: Any, said: str | None) -> None:
+    """The note names the tool, and each parameter without a type; what ADK describes is not noted."""
+    assert messages(CLERK.tool(tool)) == ([] if said is None else [f"clerk has {said}"])
+
+
+def test_a_tool_is_noted_once_and_without_its_resources() -> None:
+    """Two agents share a tool, and nobody tells a model what `.inject` fills in."""
+    assert messages(CLERK.tool(_bare) >> Agent("b").instruct("Help.").tool(_bare)) == [
+        "clerk has the tool '_bare' without a docstring"
+    ]
+    assert messages(CLERK.tool(untyped).inject(city="Rome", seats=1)) == []
