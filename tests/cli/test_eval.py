@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from adk_fluent.backends.adk.evaluation import services
+from tests import processes
 from tests.cli.commands import Cli
 
 SUITE = """\
@@ -56,6 +57,19 @@ def test_a_suite_that_passes(cli: Cli, desk: str) -> None:
     assert first.startswith("passed  hi  response_match_score 1")
     assert second.startswith("passed  bye  response_contains 1")
     assert last == "2 of 2 cases passed."
+
+
+@pytest.mark.newest
+def test_a_suite_that_asks_no_model_imports_nothing_of_the_extra(tmp_path: Path, desk: str) -> None:
+    """A whole call of the command, where the extra `eval` is installed, imports nothing that it brings."""
+    done = processes.run(f"""
+import sys
+from adk_fluent.cli.main import main
+code = main(["eval", {str(tmp_path / desk)!r}])
+brought = {{name.partition(".")[0] for name in sys.modules}}
+print(code, sorted(brought & {{"nltk", "pandas", "rouge_score", "vertexai"}}))
+""")
+    assert done.stdout.splitlines()[-1:] == ["0 []"], done.stderr
 
 
 def test_a_suite_that_fails(cli: Cli, tmp_path: Path) -> None:

@@ -58,6 +58,13 @@ class Shown(ABC):
     def _show(self) -> str: ...
 
 
+class Foreign:
+    """A tool of another framework, which has a name and is not called."""
+
+    __module__ = "langchain_core.tools.structured"
+    name = "weather"
+
+
 class Typed(TypedDict):
     city: str
 
@@ -242,6 +249,11 @@ class Model(BaseModel):
         (lambda: untyped.tool(5), "A tool is a function, a T tool or an ADK tool, not int 5."),
         (lambda: untyped.tool(None), "A tool is a function, a T tool or an ADK tool, not NoneType None."),
         (lambda: untyped.tool("add"), "A tool is a function, a T tool or an ADK tool, not str 'add'."),
+        (
+            lambda: untyped.tool(Foreign()),
+            "A tool is a function, a T tool or an ADK tool, not Foreign 'weather'. "
+            "Wrap it in ADK's LangchainTool(...).",
+        ),
         (
             lambda: untyped.tool(Weather),
             "A tool is a function, a T tool or an ADK tool, not the class Weather. "

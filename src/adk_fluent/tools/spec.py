@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import is_dataclass
 from inspect import isabstract, signature
 from types import FunctionType
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Final, cast
 
 from adk_fluent.errors import ArgumentError
 from adk_fluent.ir.frozen import Frozen, frozen
@@ -155,14 +155,28 @@ def checked(tool: object) -> object:
             f"{tool!r} is an expression, not a tool. Use T.agent(...) to have it called like a function, or "
             ".delegate(...) to hand the conversation over to it."
         )
-    named = hasattr(tool, "name") or hasattr(tool, "get_tools")
-    if not (makes_values(cast(type[object], tool)) if isinstance(tool, type) else callable(tool) or named):
-        kind = (
-            f"the class {tool.__name__}" if isinstance(tool, type) else f"{type(tool).__name__} {tool!r:.40}"
-        )
-        instead = object_of(tool) or unpacked(tool)
+    native = hasattr(tool, "run_async") or hasattr(tool, "get_tools") or isinstance(tool, Frozen)
+    fits = makes_values(cast(type[object], tool)) if isinstance(tool, type) else callable(tool) or native
+    if not fits or _wrapper(tool):
+        kind = f"{type(tool).__name__} {getattr(tool, 'name', tool)!r:.40}"
+        if isinstance(tool, type):
+            kind = f"the class {tool.__name__}"
+        instead = _wrapper(tool) or object_of(tool) or unpacked(tool)
         raise ArgumentError(f"A tool is a function, a T tool or an ADK tool, not {kind}.{instead}")
     return tool
+
+
+_WRAPPERS: Final[Mapping[str, str]] = {"langchain": "LangchainTool", "crewai": "CrewaiTool"}
+"""How the packages of another framework begin → ADK's tool around a tool of it."""
+
+
+def _wrapper(tool: object) -> str:
+    """What to write for a tool of another framework; empty for any other."""
+    if isinstance(tool, type) or hasattr(tool, "run_async") or not hasattr(tool, "name"):
+        return ""
+    bases = [base.__module__ for base in type(tool).__mro__]
+    found = [each for name, each in _WRAPPERS.items() if any(base.startswith(name) for base in bases)]
+    return "".join(f" Wrap it in ADK's {each}(...)." for each in found)
 
 
 def makes_values(cls: type[object]) -> bool:
