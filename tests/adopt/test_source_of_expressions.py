@@ -61,7 +61,7 @@ def the_same(expression: object) -> str:
 
 def test_a_node_that_is_no_step_is_refused_by_name() -> None:
     """A model selector stands in an agent only, and the error says so."""
-    with pytest.raises(ArgumentError, match=r"no model_selector node by itself"):
+    with pytest.raises(ArgumentError, match=r"cannot write 'chooser', a model_selector node"):
         to_source(ModelSelectorNode(name="chooser"))
 
 

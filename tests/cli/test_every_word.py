@@ -499,21 +499,23 @@ def test_what_the_agents_of_the_demo_are_told() -> None:
 @pytest.mark.parametrize(
     ("pipeline", "code", "counts"),
     [
-        ("Agent('a')", 0, "No problems found."),
-        ("Agent('a').writes('x') >> Agent('b').reads('x')", 0, "No problems found; 1 promise holds."),
-        ("Agent('a') >> Agent('b').context(C.none())", 0, "1 warning."),
+        ("Agent('a').instruct('A.')", 0, "No problems found."),
+        ("Agent('a')", 0, "1 note."),
+        ("A.writes('x') >> Agent('b').reads('x').instruct('B.')", 0, "No problems found; 1 promise holds."),
+        ("A >> Agent('b').context(C.none()).instruct('B.')", 0, "1 warning."),
         ("Agent('a').instruct('{s} {t}')", 1, "2 errors."),
         (
-            "Agent('a') >> Agent('b').context(C.none()).instruct('{s}')",
+            "A >> Agent('b').context(C.none()).instruct('{s}')",
             1,
             "1 error, 1 warning.",
         ),
     ],
 )
 def test_the_count_of_findings(cli: Cli, tmp_path: Path, pipeline: str, code: int, counts: str) -> None:
-    """The last line of a check says how many errors, warnings and promises there are."""
-    (tmp_path / "some.py").write_text(f"from adk_fluent import Agent, C\npipeline = {pipeline}\n")
-    done = cli("check", "some.py")
+    """The last line of a check says how many errors, warnings, notes and promises there are."""
+    begin = "from adk_fluent import Agent, C\nA = Agent('a').instruct('A.')\n"
+    (tmp_path / "some.py").write_text(f"{begin}pipeline = {pipeline}\n")
+    done = cli("check", "some.py:pipeline")
     assert (done.code, done.err, done.out.splitlines()[-1]) == (code, "", counts)
 
 

@@ -70,7 +70,7 @@ def register_checker(fn: Checker) -> Checker:
         ...                 message=f"{node.name} is a test agent",
         ...             )
         >>> _ = register_checker(no_test_agents)
-        >>> print(check_all(Agent("test_a")))
+        >>> print(check_all(Agent("test_a").instruct("Help.")))
         ⚠ test_a is a test agent: WARN
         >>> unregister_checker(no_test_agents)
     """

@@ -440,7 +440,7 @@ _add("warn", "unnamed-tool", "several lambdas", Agent("a").tools(_UNNAMED, _OTHE
 _add("info", "no-instruction", "an agent", Agent("a") >> Agent("b").instruct("Go on."), "a")
 _add("info", "no-instruction", "several", Agent("a") >> Agent("b") >> Agent("c"), "a")
 _add("info", "undescribed-tool", "no docstring", Agent("a").instruct("Go.").tool(_bare), "a")
-_add("info", "undescribed-tool", "no types", Agent("a").instruct("Go.").tools(T.retry(T.fn(_untyped))), "a")
+_add("info", "undescribed-tool", "no types", Agent("a").instruct("Go.").tools(T.retry(T.fn(cast(Any, _untyped)))), "a")
 
 _caller = Agent("caller").tool(get_weather).writes("found")
 for what, spec in (
