@@ -41,7 +41,7 @@ from adk_fluent.expr.base import Expr
 from adk_fluent.ir.matching import is_held
 from adk_fluent.state import AppScoped, UserScoped
 from adk_fluent.testing import MockBackend, call_tool, mock_backend
-from tests.backends.support import SERVICES, close, session_service
+from tests.backends.support import ANYWAY, SERVICES, close, session_service
 
 
 class Mood(Enum):
@@ -292,7 +292,7 @@ async def test_a_key_that_a_step_removes_is_missing_in_every_template(step: Expr
     template = reader.instruct("x").context(C.template("{k}"))
     for agent in (reader.instruct("{k}"), reader.instruct(P.task("{k}")), template):
         with pytest.raises(MissingKeyError, match="'k'"):
-            await (step >> agent).run("hi", backend=backend, state={"k": 1})
+            await (step >> agent).run("hi", backend=backend, state={"k": 1}, config=ANYWAY)
     optional = reader.instruct("x").context(C.template("<{k?}>"))
     assert (await (step >> optional).run("hi", backend=backend, state={"k": 1})).text == "ok"
     assert (await template.run("hi", backend=backend, state={"k": None})).text == "ok"

@@ -559,7 +559,7 @@ async def test_what_cannot_run_live_is_named_first(kind: str) -> None:
     """What ADK cannot run live is named, with what to do, before anything runs."""
     backend = mock_backend(default="ok")
     with pytest.raises(UnsupportedNodeError, match="live conversation") as caught:
-        async with OTHERS[kind].live(backend=backend):
+        async with OTHERS[kind].live(backend=backend, state={"items": ["x"]}):
             """It does not open."""
     assert "\n" not in str(caught.value)
     assert ("pieces" in str(caught.value)) is (kind in ("chunks", "tokens"))

@@ -155,8 +155,8 @@ def checked(tool: object) -> object:
             f"{tool!r} is an expression, not a tool. Use T.agent(...) to have it called like a function, or "
             ".delegate(...) to hand the conversation over to it."
         )
-    native = hasattr(tool, "run_async") or hasattr(tool, "get_tools") or isinstance(tool, Frozen)
-    fits = makes_values(cast(type[object], tool)) if isinstance(tool, type) else callable(tool) or native
+    named = hasattr(tool, "name") or hasattr(tool, "get_tools")
+    fits = makes_values(cast(type[object], tool)) if isinstance(tool, type) else callable(tool) or named
     if not fits or _wrapper(tool):
         kind = f"{type(tool).__name__} {getattr(tool, 'name', tool)!r:.40}"
         if isinstance(tool, type):
