@@ -107,8 +107,9 @@ def test_a_report_is_a_table_of_findings() -> None:
 
 def test_a_report_without_findings_says_so() -> None:
     """A pipeline that is fine gets one line."""
-    assert shown(Agent("a").check()).text == ["✓ No problems found"]
-    assert shown(Agent("a").check()).rows == []
+    report = Agent("a").instruct("Help.").check()
+    assert shown(report).text == ["✓ No problems found"]
+    assert shown(report).rows == []
 
 
 def test_an_anatomy_is_a_table_per_agent() -> None:

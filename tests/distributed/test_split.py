@@ -243,6 +243,7 @@ def test_an_endpoint_that_is_refused_keeps_its_password() -> None:
 def test_a_boundary_inside_a_tool_is_named() -> None:
     """It cuts nothing, in a wrapped tool neither, which the check says beside what could be cut."""
     heavy = T.retry(T.agent(Agent("heavy").execution_boundary()))
-    (issue,) = (Agent("clerk") >> Agent("asks").tools(heavy)).check().issues
+    asking = Agent("clerk").instruct("File.") >> Agent("asks").instruct("Ask.").tools(heavy)
+    (issue,) = asking.check().issues
     assert issue.code == "boundary-uncuttable"
     assert issue.message.startswith("the execution boundary of 'heavy' stands inside a tool of asks")
