@@ -54,10 +54,7 @@ def own(value: Execution, *children: Node) -> Node:
     @node
     class OwnNode(ParentNode):
         kind: ClassVar[str] = "own"
-
-        @property
-        def runs(self) -> Execution:
-            return value
+        runs: ClassVar[Execution] = value
 
     return OwnNode(name="own", children=children)
 

@@ -102,10 +102,10 @@ def file_flow(facts: Facts) -> FileFlow:
 def _may_precede(step: Step, other: Step) -> bool:
     """Whether a step may have run when another one does: before, a round before, or beside it."""
     both = next(around for around in (other, *other.above()) if around.index <= step.index < around.end)
-    if any(isinstance(around.node.runs, Repeated | PerItem) for around in (both, *both.above())):
+    if any(isinstance(around.node.runs, (Repeated, PerItem)) for around in (both, *both.above())):
         return True
     return both.node.runs.apart or (
-        step.index < other.index and not isinstance(both.node.runs, FirstMatch | OnFailure)
+        step.index < other.index and not isinstance(both.node.runs, (FirstMatch, OnFailure))
     )
 
 

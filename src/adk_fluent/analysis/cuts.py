@@ -211,7 +211,7 @@ def _takes_all(facts: Facts, step: Step) -> bool:
 
 
 def _at_once(step: Step) -> bool:
-    return any(isinstance(outer.node.runs, InParallel | PerItem) for outer in step.above())
+    return any(isinstance(outer.node.runs, (InParallel, PerItem)) for outer in step.above())
 
 
 def schema_fields(facts: Facts) -> dict[str, StateFieldRef]:

@@ -227,7 +227,7 @@ def _answers(place: _Place) -> bool:
     inside = [child.answers for child in place.children]
     if place.node.speaks:
         return place.said in (None, "user") or any(inside)
-    if isinstance(place.node.runs, FirstSuccess | RaceToSuccess):
+    if isinstance(place.node.runs, (FirstSuccess, RaceToSuccess)):
         return bool(inside) and all(inside)
     return any(inside) and not place.node.may_be_skipped
 

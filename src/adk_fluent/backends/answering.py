@@ -216,7 +216,7 @@ class _Search:
             return self._silent(node)
         speaking = [child for child in node.children if speakers(child)]
         heard = [child for child in speaking if self._spoke(child)]
-        if isinstance(node.runs, FirstMatch | PerItem) and not heard:
+        if isinstance(node.runs, (FirstMatch, PerItem)) and not heard:
             return self._absent(node, self._not_run(node.runs))
         if isinstance(node.runs, STEP_BY_STEP) or not heard:
             heard = speaking

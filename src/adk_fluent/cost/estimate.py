@@ -280,7 +280,7 @@ def _names(tree: Plan) -> Mapping[str, dict[str, None]]:
     for step in tree.steps:
         node = step.node
         both = dict.fromkeys((step.origin, step.name))
-        if node.children and isinstance(node.runs, FirstMatch | OnFailure | ByModel):
+        if node.children and isinstance(node.runs, (FirstMatch, OnFailure, ByModel)):
             names = sorted({name for _, names in branch_names(step) for name in names})
             found["branch_probabilities"] |= dict.fromkeys(names)
         if isinstance(node, TransferNode):
@@ -317,7 +317,7 @@ def _assumed(walk: TurnWalk, asked: list[ModelCalls]) -> Iterable[str]:
         if step.children or step.node.speaks:
             yield from _of_step(step, traffic, walk)
     yield from walk.shared.notes.values()
-    if any(isinstance(step.node.runs, FirstSuccess | RaceToSuccess) for step in tree.steps):
+    if any(isinstance(step.node.runs, (FirstSuccess, RaceToSuccess)) for step in tree.steps):
         failing = f"{traffic.fallback_rate:.0%}"
         yield f"what stands before a // fails in {failing} of runs; all branches of a race are paid for"
     if any(isinstance(step.node, AgentNode) and step.node.retries for step in tree.steps):

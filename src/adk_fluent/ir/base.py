@@ -29,7 +29,6 @@ UNSET: Final = Unset.UNSET
 
 
 C = TypeVar("C", bound=type)
-_LEAF: Final = Leaf()
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
@@ -49,6 +48,8 @@ class Node(Frozen):
 
     kind: ClassVar[str] = "node"
     """The node type in one lower-case word."""
+    runs: ClassVar[Execution] = Leaf()
+    """How it runs its children; a property where that depends on its fields."""
     speaks: ClassVar[bool] = False
     """Whether it says something itself: a model or another program answers here."""
     asks: ClassVar[bool] = False
@@ -56,11 +57,6 @@ class Node(Frozen):
 
     name: str = ""
     annotations: Annotations = NO_ANNOTATIONS
-
-    @property
-    def runs(self) -> Execution:
-        """How it runs its children."""
-        return _LEAF
 
     @property
     def children(self) -> tuple[Node, ...]:

@@ -127,8 +127,6 @@ class ByModel(Execution):
     """The children to which a model hands over, in any order, or none."""
 
 
-WRAPPED: Final = Wrapped()
-
 WAYS: Final = (
     Leaf,
     InOrder,

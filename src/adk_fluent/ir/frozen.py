@@ -9,15 +9,16 @@ said, not what could be. `dataclasses.fields`, `replace` and `is_dataclass` work
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, FrozenInstanceError, dataclass, fields, is_dataclass
 from inspect import Parameter, Signature
 from types import CodeType, FrameType
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeVar, cast, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Self, TypeVar, cast, dataclass_transform
 
 from adk_fluent._redaction import shown
 
 C = TypeVar("C", bound=type)
+V = TypeVar("V")
 
 
 class _Fields:
@@ -42,7 +43,7 @@ class _Fields:
 class Frozen:
     """Base of every class that `frozen` or `node` decorates: what a frozen dataclass can do."""
 
-    __slots__ = ("__dict__", "__weakref__", "_facts", "_hash", "_used_at")
+    __slots__ = ("__dict__", "__weakref__", "_facts", "_hash", "_kept", "_used_at")
 
     _defaults: ClassVar[Mapping[str, object]] = {}
     """Every field in order; `MISSING` where a value must be given."""
@@ -130,6 +131,25 @@ class Frozen:
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__  # without the hash, which differs between processes
+
+
+class kept(Generic[V]):  # it is used as `property` is
+    """A property of a frozen value that is made once, when it is first read; one in a class.
+
+    It counts neither for equality nor for the hash, and a copy makes its own.
+    """
+
+    def __init__(self, make: Callable[[Any], V]) -> None:
+        self._make = make
+        self.__doc__ = make.__doc__
+
+    def __get__(self, value: Frozen, owner: type[Frozen] | None = None) -> V:
+        try:
+            return cast(V, object.__getattribute__(value, "_kept"))
+        except AttributeError:
+            made = self._make(value)
+            object.__setattr__(value, "_kept", made)
+            return made
 
 
 def _hash(value: object) -> int:

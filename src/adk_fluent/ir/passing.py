@@ -91,7 +91,7 @@ def in_words(edge: EdgeSemantics | None) -> str:
 
 def leaving(step: Node) -> EdgeSemantics | None:
     """The edge by which an answer leaves a step: its own, or that of the step in it which runs last."""
-    while step.annotations.edge is None and step.children and isinstance(step.runs, InOrder | Wrapped):
+    while step.annotations.edge is None and step.children and isinstance(step.runs, (InOrder, Wrapped)):
         step = step.children[-1]
     return step.annotations.edge
 
@@ -101,7 +101,7 @@ def speakers(step: Node) -> tuple[Node, ...]:
     if step.speaks:
         return tuple(node for node in walk(step) if node.speaks)
     children = step.children
-    if isinstance(step.runs, InOrder | Repeated):
+    if isinstance(step.runs, (InOrder, Repeated)):
         children = next(((child,) for child in reversed(children) if speakers(child)), ())
     return tuple(found for child in children for found in speakers(child))
 
@@ -148,7 +148,7 @@ def _settled_late(step: Node) -> str:
         return "what an agent made with ADK alone does is not known before it has ended"
     if step.speaks:
         return f"{step.name} answers in another process"
-    if isinstance(step.runs, InOrder | Wrapped | FirstMatch):
+    if isinstance(step.runs, (InOrder, Wrapped, FirstMatch)):
         if any(isinstance(node, TransferNode) for node in walk(step)):
             return "it may hand over"
         last = step.children[-1:] if isinstance(step.runs, InOrder) else step.children

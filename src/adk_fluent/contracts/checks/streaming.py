@@ -61,7 +61,7 @@ def _outlet(step: Step) -> Step | None:
     What runs last in a sequence, or alone, answers for the whole, so there its own edge counts.
     """
     inner, around = step, step.parent
-    while around is not None and isinstance(around.node.runs, InOrder | Wrapped):
+    while around is not None and isinstance(around.node.runs, (InOrder, Wrapped)):
         if inner is not around.children[-1]:
             return None
         inner, around = around, around.parent

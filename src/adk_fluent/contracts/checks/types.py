@@ -118,7 +118,7 @@ def _accepting(facts: Facts) -> Iterator[ContractIssue]:
     for listener, before in facts.flow.upstream.items():
         wanted = listener.node.given.get("input_schema") if isinstance(listener.node, AgentNode) else None
         around = [outer.node.runs for outer in listener.above()]
-        if wanted is None or any(isinstance(runs, ByModel | PerItem) for runs in around):
+        if wanted is None or any(isinstance(runs, (ByModel, PerItem)) for runs in around):
             continue  # a model, or a map, decides what it is given
         speakers = [one for one in before if one is not listener and sees(facts.flow, one, listener) != "no"]
         reasons = [_no_input(speaker, wanted) for speaker in speakers]

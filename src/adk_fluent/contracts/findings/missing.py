@@ -84,7 +84,7 @@ def _comes_without(writer: Step, reader: Step) -> bool:
             return False
         at, inner = at.parent, at
         if isinstance(at.node.runs, _CHOOSE) and (at is not writer or isinstance(at.node.runs, ByModel)):
-            first = isinstance(at.node.runs, FirstSuccess | RaceToSuccess) and inner is at.children[0]
+            first = isinstance(at.node.runs, (FirstSuccess, RaceToSuccess)) and inner is at.children[0]
             return not first
     return False
 

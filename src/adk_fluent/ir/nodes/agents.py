@@ -13,9 +13,10 @@ from adk_fluent.ir.annotations import (
     RetryConfig,
 )
 from adk_fluent.ir.base import Node, ParentNode, node
-from adk_fluent.ir.execution import ByModel, OnFailure
+from adk_fluent.ir.execution import ByModel, Execution, OnFailure
 from adk_fluent.ir.fields import StateFieldRef
 from adk_fluent.ir.files import ArtifactUse, uses_in
+from adk_fluent.ir.frozen import kept
 from adk_fluent.ir.functions import UNKNOWN_ACCESS, Access, access
 from adk_fluent.ir.keys import KeyRead, KeyReads, Via, declared, given_keys, in_templates, silent
 from adk_fluent.ir.resources import Call
@@ -33,8 +34,6 @@ CALLBACKS: Final[Mapping[str, int]] = {
     "after_agent_callback": 1,
 }
 """The functions that ADK calls around an agent's work, in the order it calls them, and how much each gets."""
-
-_BY_MODEL: Final = ByModel()
 
 
 CALLBACK_FIELDS: Final = frozenset(field for field in AGENT_FIELDS if field.endswith("_callback"))
@@ -101,6 +100,7 @@ class AgentNode(ParentNode, AgentFields):  # pyright: ignore[reportIncompatibleV
     """
 
     kind: ClassVar[str] = "agent"
+    runs: ClassVar[Execution] = ByModel()
     speaks: ClassVar[bool] = True
     declared_writes: tuple[str, ...] = ()
     written_fields: tuple[StateFieldRef, ...] = ()
@@ -109,10 +109,6 @@ class AgentNode(ParentNode, AgentFields):  # pyright: ignore[reportIncompatibleV
     consumes_type: type | None = None
     selector: ModelSelectorNode | None = None
     retries: int = 0
-
-    @property
-    def runs(self) -> ByModel:
-        return _BY_MODEL
 
     @property
     def templates(self) -> tuple[str, ...]:
@@ -286,8 +282,8 @@ class RemoteAgentNode(Node):
     public_only: bool = False
     raises: bool = True
 
-    @property
-    def runs(self) -> OnFailure:
+    @kept
+    def runs(self) -> OnFailure:  # pyright: ignore[reportIncompatibleVariableOverride]  # as a property
         return OnFailure(self.output_key, self.output_schema or str)
 
     @property

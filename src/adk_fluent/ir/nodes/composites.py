@@ -9,7 +9,7 @@ from adk_fluent.ir._generated import LoopFields, ParallelFields, SequenceFields
 from adk_fluent.ir.annotations import EdgeSemantics
 from adk_fluent.ir.base import Node, ParentNode, WrapperNode, node
 from adk_fluent.ir.execution import (
-    WRAPPED,
+    Execution,
     FirstMatch,
     FirstSuccess,
     InOrder,
@@ -20,6 +20,7 @@ from adk_fluent.ir.execution import (
     Wrapped,
 )
 from adk_fluent.ir.fields import StateFieldRef
+from adk_fluent.ir.frozen import kept
 from adk_fluent.ir.functions import access
 from adk_fluent.ir.keys import KeyRead, KeyReads, declared, given_keys, silent
 from adk_fluent.ir.matching import Match, Predicate
@@ -28,20 +29,13 @@ from adk_fluent.ir.resources import Call
 NO_LIMIT: Final = 1_000_000
 """Rounds of a loop that ends only when an agent says so; ADK's limit of model calls ends it long before."""
 
-_IN_ORDER: Final = InOrder()
-_FIRST_SUCCESS: Final = FirstSuccess()
-_RACE: Final = RaceToSuccess()
-
 
 @node
 class SequenceNode(ParentNode, SequenceFields):  # pyright: ignore[reportIncompatibleVariableOverride]  # children is a field
     """Runs its children one after another."""
 
     kind: ClassVar[str] = "sequence"
-
-    @property
-    def runs(self) -> InOrder:
-        return _IN_ORDER
+    runs: ClassVar[Execution] = InOrder()
 
     @property
     def edge_semantics(self) -> tuple[EdgeSemantics, ...]:
@@ -56,8 +50,8 @@ class ParallelNode(ParentNode, ParallelFields):  # pyright: ignore[reportIncompa
     kind: ClassVar[str] = "parallel"
     merge: Literal["wait_all", "first_complete", "interleave"] = "wait_all"
 
-    @property
-    def runs(self) -> InParallel:
+    @kept
+    def runs(self) -> InParallel:  # pyright: ignore[reportIncompatibleVariableOverride]  # as a property
         return InParallel(waits=self.merge != "first_complete")
 
 
@@ -72,8 +66,8 @@ class LoopNode(ParentNode, LoopFields):  # pyright: ignore[reportIncompatibleVar
     max_iterations: int = 10
     until: Predicate | None = None
 
-    @property
-    def runs(self) -> Repeated:
+    @kept
+    def runs(self) -> Repeated:  # pyright: ignore[reportIncompatibleVariableOverride]  # as a property
         return Repeated(self.max_iterations, self.until)
 
     def calls(self) -> Iterable[Call]:
@@ -103,8 +97,8 @@ class RouteNode(Node):
     default: Node | None = None
     read_fields: tuple[StateFieldRef, ...] = ()
 
-    @property
-    def runs(self) -> FirstMatch:
+    @kept
+    def runs(self) -> FirstMatch:  # pyright: ignore[reportIncompatibleVariableOverride]  # as a property
         return FirstMatch(tuple(test for test, _ in self.rules), self.key, self.default is not None)
 
     @property
@@ -144,10 +138,7 @@ class FallbackNode(ParentNode):
     """Runs its children in order until one succeeds."""
 
     kind: ClassVar[str] = "fallback"
-
-    @property
-    def runs(self) -> FirstSuccess:
-        return _FIRST_SUCCESS
+    runs: ClassVar[Execution] = FirstSuccess()
 
 
 @node
@@ -155,10 +146,7 @@ class RaceNode(ParentNode):
     """Runs its children at the same time and keeps only what the first to succeed did."""
 
     kind: ClassVar[str] = "race"
-
-    @property
-    def runs(self) -> RaceToSuccess:
-        return _RACE
+    runs: ClassVar[Execution] = RaceToSuccess()
 
 
 @node
@@ -178,8 +166,8 @@ class MapOverNode(WrapperNode):
     output_key: str = "results"
     concurrency: int = 5
 
-    @property
-    def runs(self) -> PerItem:
+    @kept
+    def runs(self) -> PerItem:  # pyright: ignore[reportIncompatibleVariableOverride]  # as a property
         return PerItem(self.list_key, self.item_key, self.output_key)
 
     @property
@@ -199,9 +187,6 @@ class TimeoutNode(WrapperNode):
     """Gives `body` a number of seconds, then cancels it and raises."""
 
     kind: ClassVar[str] = "timeout"
+    runs: ClassVar[Execution] = Wrapped()
     body: Node
     seconds: float
-
-    @property
-    def runs(self) -> Wrapped:
-        return WRAPPED

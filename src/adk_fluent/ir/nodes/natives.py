@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from adk_fluent.ir.base import Node, WrapperNode, node
-from adk_fluent.ir.execution import WRAPPED, Wrapped
+from adk_fluent.ir.execution import Execution, Wrapped
 from adk_fluent.ir.functions import Access
 from adk_fluent.ir.keys import KeyRead, KeyReads
 from adk_fluent.ir.native import Native
@@ -78,12 +78,9 @@ class KnownNativeNode(WrapperNode):
     """
 
     kind: ClassVar[str] = "known_native"
+    runs: ClassVar[Execution] = Wrapped()
     native: Native
     body: Node
-
-    @property
-    def runs(self) -> Wrapped:
-        return WRAPPED
 
     @property
     def may_turn_to_ask(self) -> bool:
