@@ -1,0 +1,154 @@
+"""Check the prose of the source: docstrings, comments and names that a reader understands the first time.
+
+    python -m docgen.prose [PACKAGE ...]
+
+prints each place and returns 1 if there is one. `docs/contribute/glossary.md` explains the rules and holds
+the words. Without arguments it checks all of `src/adk_fluent` but the packages of `LATER`.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+SOURCE: Final = ROOT / "src" / "adk_fluent"
+GLOSSARY: Final = ROOT / "docs" / "contribute" / "glossary.md"
+
+LATER: Final = (
+    "__init__.py",
+    "__main__.py",
+    "_apart.py",
+    "_encodings.py",
+    "_exports.py",
+    "_html.py",
+    "_lazy.py",
+    "_limit.py",
+    "_loops.py",
+    "_namespace.py",
+    "_real_models.py",
+    "_redaction.py",
+    "_tracebacks.py",
+    "a2a",
+    "adopt",
+    "analysis",
+    "artifacts",
+    "backends",
+    "cli",
+    "config.py",
+    "content.py",
+    "context",
+    "contracts",
+    "cost",
+    "debug",
+    "di.py",
+    "distributed",
+    "errors.py",
+    "eval",
+    "expr",
+    "inspection",
+    "ir",
+    "local",
+    "middleware",
+    "patterns",
+    "prompt",
+    "serve",
+    "spelling.py",
+    "state",
+    "streaming.py",
+    "telemetry",
+    "testing",
+    "tide",
+    "tools",
+    "visibility.py",
+    "viz",
+)
+"""Packages and modules that are not rewritten yet, as paths below `SOURCE`."""
+
+ING: Final = {"streaming": "the public name of a feature"}
+"""Names of modules that may end in "ing", and why."""
+
+SAME_CLASS: Final[dict[str, str]] = {}
+"""Names that several public classes may share, and why."""
+
+_OPENER = re.compile(r"(?:What|Who|Whose|Whom|Whether|How|Where|Which|When)\b")
+_ROW = re.compile(r"^\|(?:(?:\\\||[^|])*\|){2} *((?:\\\||[^|])*?) *\|$", re.MULTILINE)
+_RIDDLE = re.compile(r"\*([a-z][a-z ]*)\*")
+_DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def words(glossary: str) -> re.Pattern[str]:
+    """Match the words that the glossary replaces: its last column, and its list of riddles.
+
+    >>> words("| piece | a part | bits |\\n\\n## A riddle\\n\\n*nobody*").findall("Nobody wrote bits.")
+    ['Nobody', 'bits']
+    """
+    table, _, riddles = glossary.partition("riddle")
+    cells = [cell for row in _ROW.findall(table) for cell in row.split(", ")]
+    refused = [each for each in cells if each.strip("-") and each != "do not write"]
+    refused += _RIDDLE.findall(riddles)
+    either_case = (f"[{each[0].upper()}{each[0]}]{re.escape(each[1:])}" for each in sorted(refused))
+    return re.compile(rf"\b(?:{'|'.join(either_case)})\b")
+
+
+def openers(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """The docstrings that start with a question word, with their lines.
+
+    >>> list(openers(ast.parse('def f():\\n    "Who asks."')))
+    [(1, 'the docstring starts with "Who": start with a verb or a noun')]
+    """
+    for node in ast.walk(tree):
+        if isinstance(node, _DOCUMENTED) and (found := _OPENER.match(ast.get_docstring(node) or "")):
+            line = getattr(node, "lineno", 1)
+            yield line, f'the docstring starts with "{found[0]}": start with a verb or a noun'
+
+
+def faults(path: Path, refused: re.Pattern[str]) -> Iterator[str]:
+    """All faults of one module, each as `path:line: fault`."""
+    place, text = path.relative_to(ROOT), path.read_text(encoding="utf-8")
+    if path.stem.endswith("ing") and path.stem not in ING:
+        yield f'{place}:1: the name ends in "ing": a module is named after what is in it, by a noun'
+    for line, fault in openers(ast.parse(text)):
+        yield f"{place}:{line}: {fault}"
+    for line, content in enumerate(text.splitlines(), 1):
+        for found in refused.findall(content):
+            yield f'{place}:{line}: "{found}": see docs/contribute/glossary.md'
+
+
+def same_classes(paths: Iterable[Path]) -> Iterator[str]:
+    """Public classes that have the name of another one."""
+    places: dict[str, list[str]] = defaultdict(list)
+    for path in paths:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places[node.name].append(f"{path.relative_to(ROOT)}:{node.lineno}")
+    for name, found in places.items():
+        if len(found) > 1 and name not in SAME_CLASS:
+            yield f"{found[0]}: another class is called {name}, too: {', '.join(found[1:])}"
+
+
+def modules(parts: Iterable[str]) -> list[Path]:
+    """The modules of these packages; of all that are finished, if none is named."""
+    chosen, left_out = [SOURCE / each for each in parts], [SOURCE / each for each in LATER]
+    found = sorted(SOURCE.rglob("*.py"))
+    if chosen:
+        return [each for each in found if any(each.is_relative_to(part) for part in chosen)]
+    return [each for each in found if not any(each.is_relative_to(part) for part in left_out)]
+
+
+def main(parts: list[str]) -> int:
+    """Print every fault; 1 if there is one."""
+    refused, checked = words(GLOSSARY.read_text(encoding="utf-8")), modules(parts)
+    found = [fault for path in checked for fault in faults(path, refused)]
+    found += same_classes(checked)
+    print(*found, f"{len(checked)} modules, {len(found)} faults", sep="\n")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

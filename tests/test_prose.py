@@ -1,0 +1,50 @@
+"""The check of the source's prose finds each kind of fault, and only in packages that are finished."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from docgen import prose
+
+GLOSSARY = "| term | meaning | do not write |\n| --- | --- | --- |\n| chunk | a part | bit, bits |\n\nriddles: *nobody*."
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "fault"),
+    [
+        ("queue.py", '"""Queues of work."""\n\nx = 1 if None is None else 2', None),
+        ("queuing.py", '"""Queues of work."""', 'queuing.py:1: the name ends in "ing"'),
+        ("queue.py", '"""What waits."""', 'queue.py:1: the docstring starts with "What"'),
+        ("queue.py", 'class Queue:\n    """Who waits."""', 'queue.py:1: the docstring starts with "Who"'),
+        ("queue.py", '"""Queues."""\n\n# Nobody waits.', 'queue.py:3: "Nobody": see'),
+        ("queue.py", '"""Queues."""\n\nERROR = "two bits"', 'queue.py:3: "bits": see'),
+    ],
+)
+def test_each_fault_is_found(
+    name: str, text: str, fault: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Openers, words of the glossary and names of modules; plain prose passes."""
+    monkeypatch.setattr(prose, "ROOT", tmp_path)
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    found = list(prose.faults(tmp_path / name, prose.words(GLOSSARY)))
+    if fault is None:
+        assert found == []
+    else:
+        assert len(found) == 1
+        assert found[0].startswith(fault)
+
+
+def test_a_class_name_means_one_thing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two public classes with one name are a fault that names both places; private ones may share a name."""
+    monkeypatch.setattr(prose, "ROOT", tmp_path)
+    for name in ("a.py", "b.py"):
+        (tmp_path / name).write_text("class Call: ...\nclass _Own: ...", encoding="utf-8")
+    found = list(prose.same_classes([tmp_path / "a.py", tmp_path / "b.py"]))
+    assert found == ["a.py:1: another class is called Call, too: b.py:1"]
+
+
+def test_what_is_excepted_exists() -> None:
+    """Each package that is to be rewritten later is there, so that the list only ever gets shorter."""
+    assert [each for each in prose.LATER if not (prose.SOURCE / each).exists()] == []
