@@ -8,7 +8,13 @@ import pytest
 
 from docgen import prose
 
-GLOSSARY = "| term | meaning | do not write |\n| --- | --- | --- |\n| chunk | a part | bit, bits |\n\nriddles: *nobody*."
+GLOSSARY = """
+| term | meaning | do not write |
+| --- | --- | --- |
+| chunk | a part | bit, bits |
+
+A riddle: *nobody*.
+"""
 
 
 @pytest.mark.parametrize(

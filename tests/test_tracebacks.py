@@ -12,10 +12,13 @@ from pydantic import BaseModel
 
 from adk_fluent import Agent, Route, S
 from adk_fluent._tracebacks import FULL, brief
+from adk_fluent.cost import estimate_cost
 from adk_fluent.errors import ADKFluentError, RunError, StepError, ToolError
+from adk_fluent.serve import A2AServer
 from adk_fluent.testing import call_tool, mock_backend
 
 MOCK = mock_backend(default="ok")
+CALLED = ("adk_fluent.expr.", "adk_fluent.cost.", "adk_fluent.serve.")
 MISSPELT: Any = {"sesion_id": "x"}
 A, B = Agent("a", "m").instruct("Say A."), Agent("b", "m").instruct("Say B.")
 
@@ -72,6 +75,8 @@ MISTAKES: dict[str, Callable[[], object]] = {
     "a run": lambda: asyncio.run(A.instruct("{topik}").run("Hi", backend=MOCK)),
     "no run to resume": lambda: asyncio.run(A.resume(session_id="gone", approvals={}, backend=MOCK)),
     "asked in an event loop": lambda: asyncio.run(asked_inside()),
+    "a model without a price": lambda: estimate_cost(A >> Agent("c", "no-such-model").instruct("Say it.")),
+    "a port that is none": lambda: asyncio.run(A2AServer(A, backend=MOCK).start(port=99_999)),
 }
 
 
@@ -90,11 +95,13 @@ def modules(error: BaseException) -> list[str]:
 
 @pytest.mark.parametrize("mistake", MISTAKES.values(), ids=MISTAKES)
 def test_a_traceback_is_the_callers(mistake: Callable[[], object]) -> None:
-    """Of the library there is the called method at most; all else, causes included, is the caller's."""
+    """Of the library there is the called function at most; all else, causes included, is the caller's."""
     error = error_of(mistake)
     ours = [name for name in modules(error) if name != __name__]
     assert len(ours) <= 2
-    assert all(name.startswith("adk_fluent.expr.") for name in ours), ours
+    assert all(
+        name.startswith(("adk_fluent.expr.", "adk_fluent.cost.", "adk_fluent.serve.")) for name in ours
+    )
     shown = "".join(traceback.format_exception(error))
     assert shown.count("\n  File ") <= 12
     assert "no running event loop" not in shown

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from adk_fluent import _html as html
+from adk_fluent._tracebacks import brief
 from adk_fluent.analysis.facts import was_built
 from adk_fluent.analysis.plan import Plan, Step, plan
 from adk_fluent.cost.asking import Way
@@ -234,10 +235,11 @@ def estimate_cost(
     tree = plan(root, resolved=was_built(subject))
     traffic.check_names(_names(tree))
     walk = TurnWalk(tree, traffic, prices or {}, labels=labels_of(tree, traffic))
-    expected, vague = _walked(walk, "expected")
-    per_invocation = low = high = sum(one.cost for one in expected)
-    if vague:
-        low, high = (sum(one.cost for one in _walked(walk, way)[0]) for way in ("low", "high"))
+    with brief():
+        expected, vague = _walked(walk, "expected")
+        per_invocation = low = high = sum(one.cost for one in expected)
+        if vague:
+            low, high = (sum(one.cost for one in _walked(walk, way)[0]) for way in ("low", "high"))
     day = traffic.invocations_per_day
     return CostEstimate(
         tuple(_merged(expected, walk.shared.places)),

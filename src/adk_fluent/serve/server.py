@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from adk_fluent._tracebacks import briefly
 from adk_fluent.backends.adk.api import ADKBackend, Compiled, Services
 from adk_fluent.backends.adk.remote import sdk
 from adk_fluent.backends.adk.remote.advertising import card_json
@@ -235,6 +236,7 @@ class A2AServer(Listener):
 
     # --- listening --------------------------------------------------------------------------------
 
+    @briefly
     async def start(self, host: str = "127.0.0.1", port: int = 0) -> None:
         """Listen, and return when calls are taken.
 
