@@ -13,6 +13,7 @@ Run expressions on ADK
 - `default_backend`: the backend of runs that name none.
 - `fresh_services`: services in memory that no other run uses.
 - `build`: the native agent, or workflow, of an expression, for ADK's own tools.
+- `knowingly`: uses of ADK's experimental and deprecated parts without its warnings.
 - `can_pause`: whether a run of an expression may stop to wait for a person.
 - `OpenTools`: what the tools of an expression hold open, such as connections to MCP servers.
 - `close_inside`: closes the middleware of an expression.
@@ -24,7 +25,7 @@ Take over what was made with ADK alone
 - `proving`: what runs of a native agent and of its expression did, and where they differ.
 - `standing`: runs in which no tool of the user's does anything.
 
-Answer in the place of models
+Answer in the place of models and tools
 
 - `scripting`: the base of backends that ask no agent's own model, and the models that their names mean.
 - `Script`: the responses of one agent, in order.
@@ -33,6 +34,8 @@ Answer in the place of models
 - `ToolCall`: a function call that a scripted model makes.
 - `ModelRequest`: a request to a model, as tests read it.
 - `check_script`: refuses what can never be a response.
+- `around`: what runs in the place of a tool's call, or around it.
+- `Replacing`: the base of plugins that put other tools in the place of an agent's.
 - `injected_names`: the resources that the functions of an expression are given.
 
 Record runs and play them again
@@ -73,7 +76,7 @@ if TYPE_CHECKING:
     from adk_fluent.backends.adk.compile.scope import can_pause, injected_names
     from adk_fluent.backends.adk.events import approvals, parts
     from adk_fluent.backends.adk.events.signals import REFUSED
-    from adk_fluent.backends.adk.middleware.stack import as_outcome
+    from adk_fluent.backends.adk.middleware.stack import Replacing, as_outcome
     from adk_fluent.backends.adk.remote.noting import Answering, event_of
     from adk_fluent.backends.adk.resources import close
     from adk_fluent.backends.adk.running import native, proving, scripting, segments, sqlite, standing
@@ -84,6 +87,7 @@ if TYPE_CHECKING:
         build,
         default_backend,
     )
+    from adk_fluent.backends.adk.running.convert import knowingly
     from adk_fluent.backends.adk.running.middleware import close_inside
     from adk_fluent.backends.adk.running.over import BackendOver
     from adk_fluent.backends.adk.running.runner import Services, fresh_services
@@ -91,6 +95,7 @@ if TYPE_CHECKING:
     from adk_fluent.backends.adk.running.visibility import VisibilityPlugin
     from adk_fluent.backends.adk.steps.model_request import ModelRequest
     from adk_fluent.backends.adk.steps.scripted import Response, Script, ScriptedLlm, ToolCall, check_script
+    from adk_fluent.backends.adk.tools import around
     from adk_fluent.backends.adk.tools.inside import works_inside
 
 __all__ = [
@@ -102,6 +107,7 @@ __all__ = [
     "Compiled",
     "ModelRequest",
     "OpenTools",
+    "Replacing",
     "Response",
     "Script",
     "ScriptedLlm",
@@ -109,6 +115,7 @@ __all__ = [
     "ToolCall",
     "VisibilityPlugin",
     "approvals",
+    "around",
     "as_outcome",
     "build",
     "can_pause",
@@ -121,6 +128,7 @@ __all__ = [
     "fresh_services",
     "ids",
     "injected_names",
+    "knowingly",
     "native",
     "parts",
     "places",

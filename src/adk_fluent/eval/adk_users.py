@@ -13,7 +13,7 @@ from google.adk.models import LLMRegistry
 from google.genai.types import GenerateContentConfig
 
 from adk_fluent import _real_models
-from adk_fluent.backends.adk.running.convert import knowingly
+from adk_fluent.backends.adk.api import knowingly
 from adk_fluent.errors import RealModelError
 
 if TYPE_CHECKING:

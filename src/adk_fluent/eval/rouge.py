@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from adk_fluent.backends.adk.evaluation.stemming import stem
+from adk_fluent.eval.stemming import stem
 
 _PLAIN: Final = re.compile(r"[a-z0-9]+")
 _SHORT: Final = 3

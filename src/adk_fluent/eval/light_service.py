@@ -12,11 +12,11 @@ from google.adk.evaluation.eval_metrics import EvalMetric, EvalMetricResult, Eva
 from google.adk.evaluation.eval_result import EvalCaseResult
 from google.adk.evaluation.evaluator import EvalStatus, EvaluationResult, Evaluator, PerInvocationResult
 
-from adk_fluent.backends.adk.evaluation.evaluators import ROUGE, TRAJECTORY, RougeEvaluator
-from adk_fluent.backends.adk.evaluation.sets import USER
-from adk_fluent.backends.adk.evaluation.telling import Telling
-from adk_fluent.backends.adk.running.convert import knowingly
+from adk_fluent.backends.adk.api import knowingly
 from adk_fluent.errors import MissingExtraError, install
+from adk_fluent.eval.adk_evaluators import ROUGE, TRAJECTORY, RougeEvaluator
+from adk_fluent.eval.adk_sets import USER
+from adk_fluent.eval.telling import Telling
 
 
 def evaluator_class(name: str) -> type[Evaluator]:

@@ -18,15 +18,13 @@ from google.adk.models.llm_request import LlmRequest
 from google.adk.plugins.base_plugin import BasePlugin
 from google.genai import types
 
-from adk_fluent.backends.adk.evaluation.mocks import ToolMocks
-from adk_fluent.backends.adk.evaluation.sets import USER, thinks, without_thoughts
-from adk_fluent.backends.adk.evaluation.users import SimulatedUser
-from adk_fluent.backends.adk.events.approvals import CONFIRMATION, addressed, approvals_of, pending_in
-from adk_fluent.backends.adk.running.backend import ADKBackend, Compiled
-from adk_fluent.backends.adk.running.runner import Services
+from adk_fluent.backends.adk.api import ADKBackend, Compiled, Services, approvals
 from adk_fluent.backends.events import AgentEvent, Usage, uncaught
 from adk_fluent.backends.recent import Recent
 from adk_fluent.errors import EvalError, MissingExtraError, install, no_answer, what_happened
+from adk_fluent.eval.adk_sets import USER, thinks, without_thoughts
+from adk_fluent.eval.adk_users import SimulatedUser
+from adk_fluent.eval.tool_mocks import ToolMocks
 from adk_fluent.ir.base import walk
 from adk_fluent.ir.naming import Named
 
@@ -97,14 +95,14 @@ async def play(
             if said is None:
                 content = True
                 break
-            said, stray = addressed(said, log.native)
+            said, stray = approvals.addressed(said, log.native)
             if stray is not None:
                 raise EvalError(_STRAY.format(len(log.turns) + 1, stray))
             log.starts(said)
             tools.next_turn()
             where: dict[str, Any] = {"services": kept, "user_id": USER, "session_id": session_id}
-            if approvals := approvals_of(said):
-                events = backend.resume(scene, approvals=approvals, **where)
+            if given := approvals.approvals_of(said):
+                events = backend.resume(scene, approvals=given, **where)
             else:
                 events = backend.stream(scene, said, streaming=False, state=state, **where)
             state = {}
@@ -137,7 +135,7 @@ async def play(
         waiting=tuple(
             f"{one.agent!r} waits for approval: {one.message}"
             for event in (log.turns[-1] if log.turns else ())
-            for one in pending_in(event)
+            for one in approvals.pending_in(event)
         ),
     )
 
@@ -171,7 +169,7 @@ _STRAY: Final = (
 def _approvals_in(said: types.Content) -> int:
     """How many answers to confirmations there are in a message."""
     given = (part.function_response for part in said.parts or ())
-    return sum(one is not None and one.name == CONFIRMATION for one in given)
+    return sum(one is not None and one.name == approvals.CONFIRMATION for one in given)
 
 
 class _Log:
