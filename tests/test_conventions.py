@@ -153,7 +153,7 @@ def test_private_names_of_adk_are_used_in_one_module() -> None:
 
 
 HOMES = {
-    "a2a": {"a2a", "backends/adk/remote", "serve"},
+    "a2a": {"a2a", "a2a/protocol", "serve"},
     "aio_pika": {"distributed/queues"},
     "diskcache": {"middleware"},
     "google.cloud": {"distributed/queues"},

@@ -61,7 +61,7 @@ EXPORTS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "adk_fluent.backends.adk.api": {
         "ADKBackend": "adk_fluent.backends.adk.running.backend",
-        "Answering": "adk_fluent.backends.adk.remote.noting",
+        "Answering": "adk_fluent.backends.adk.steps.remote_observation",
         "BackendOver": "adk_fluent.backends.adk.running.over",
         "Compiled": "adk_fluent.backends.adk.running.backend",
         "DEFAULT_USER": "adk_fluent.backends.adk.running.backend",
@@ -85,7 +85,7 @@ EXPORTS: Final[Mapping[str, Mapping[str, str]]] = {
         "close": "adk_fluent.backends.adk.resources",
         "close_inside": "adk_fluent.backends.adk.running.middleware",
         "default_backend": "adk_fluent.backends.adk.running.backend",
-        "event_of": "adk_fluent.backends.adk.remote.noting",
+        "event_of": "adk_fluent.backends.adk.steps.remote_observation",
         "fresh_services": "adk_fluent.backends.adk.running.runner",
         "ids": "adk_fluent.backends.adk.compat",
         "injected_names": "adk_fluent.backends.adk.compile.scope",

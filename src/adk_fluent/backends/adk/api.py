@@ -77,7 +77,6 @@ if TYPE_CHECKING:
     from adk_fluent.backends.adk.events import approvals, parts
     from adk_fluent.backends.adk.events.signals import REFUSED
     from adk_fluent.backends.adk.middleware.stack import Replacing, as_outcome
-    from adk_fluent.backends.adk.remote.noting import Answering, event_of
     from adk_fluent.backends.adk.resources import close
     from adk_fluent.backends.adk.running import native, proving, scripting, segments, sqlite, standing
     from adk_fluent.backends.adk.running.backend import (
@@ -94,6 +93,7 @@ if TYPE_CHECKING:
     from adk_fluent.backends.adk.running.toolsets import OpenTools
     from adk_fluent.backends.adk.running.visibility import VisibilityPlugin
     from adk_fluent.backends.adk.steps.model_request import ModelRequest
+    from adk_fluent.backends.adk.steps.remote_observation import Answering, event_of
     from adk_fluent.backends.adk.steps.scripted import Response, Script, ScriptedLlm, ToolCall, check_script
     from adk_fluent.backends.adk.tools import around
     from adk_fluent.backends.adk.tools.inside import works_inside

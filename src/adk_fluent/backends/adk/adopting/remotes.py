@@ -21,7 +21,7 @@ def read_remote(agent: BaseAgent) -> RemoteAgentNode | str:
     said: dict[str, Any] = {"description": agent.description} if agent.description else {}
     said["raises"] = False  # ADK tells of a failure by an event, too
     if endpoint.startswith("http://"):
-        from adk_fluent.backends.adk.remote.cards import is_loopback  # which the others do not need
+        from adk_fluent.a2a.protocol.cards import is_loopback  # which the others do not need
 
         said |= {} if is_loopback(endpoint) else {"allow_http": True}
     return RemoteAgentNode(name=agent.name, endpoint=endpoint, timeout_seconds=seconds, **said)

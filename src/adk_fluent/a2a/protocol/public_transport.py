@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import httpx
 
-from adk_fluent.backends.adk.remote.cards import public_addresses
+from adk_fluent.a2a.protocol.cards import public_addresses
 
 
 class PublicOnly(httpx.AsyncBaseTransport):

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 from google.adk.agents.invocation_context import InvocationContext
 
 from adk_fluent._loops import PerLoop
-from adk_fluent.backends.adk.remote import cards, sdk
-from adk_fluent.backends.adk.remote.hearing import UNFINISHED, Reply, told_in
+from adk_fluent.a2a.protocol import cards, sdk
+from adk_fluent.a2a.protocol.responses import UNFINISHED, Reply, told_in
 from adk_fluent.errors import on_one_line
 from adk_fluent.ir.annotations import AuthConfig
 from adk_fluent.ir.nodes import RemoteAgentNode
@@ -132,7 +132,7 @@ async def _open(node: RemoteAgentNode) -> AsyncGenerator[Connection, None]:
     hooks = [cards.refuse_compressed, partial(cards.bound, node.max_bytes)]
     given: dict[str, Any] = {"event_hooks": {"response": hooks}}
     if node.public_only:
-        from adk_fluent.backends.adk.remote.pinning import PublicOnly
+        from adk_fluent.a2a.protocol.public_transport import PublicOnly
 
         given["transport"] = PublicOnly(httpx.AsyncHTTPTransport(limits=limits))
     async with httpx.AsyncClient(headers=headers, limits=limits, timeout=timeout, **given) as client:
