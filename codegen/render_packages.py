@@ -17,7 +17,7 @@ END: Final = "<!-- end of packages -->"
 
 _SOURCE: Final = Path("src/adk_fluent")
 _BACKEND: Final = "backends/adk"
-_NESTED: Final = {"a2a.protocol": "backends"}
+_NESTED: Final = {"a2a.protocol": "backends", "adopt.reading": "expr"}
 """Packages inside others that stand lower than these → the layer right above them."""
 
 

@@ -26,6 +26,10 @@ CODE = ("src", "codegen", "docgen", "benchmarks", "examples", "tests")
 # Only these import google.adk; the import rules in pyproject.toml say the same of the source text.
 MAY_IMPORT_ADK = (
     "a2a",
+    "adopt.native_runs",
+    "adopt.reading",
+    "adopt.run_comparison",
+    "adopt.tool_stubs",
     "backends.adk",
     "backends.dry_run",
     "backends.mock",

@@ -20,10 +20,11 @@ Run expressions on ADK
 
 Take over what was made with ADK alone
 
-- `native`: runs native agents and apps, and reads agents from YAML files.
-- `read`: the nodes that a native agent, workflow or app would have been.
-- `proving`: what runs of a native agent and of its expression did, and where they differ.
-- `standing`: runs in which no tool of the user's does anything.
+- `AddedPlugin`: the base of plugins that an app gets because of the expression it is compiled from.
+- `without_crossings`: a tree without what compiling adds where its parts run elsewhere.
+- `made_with`: what ADK's agent for a remote one was made with.
+- `Scripting`: copies of native agents and their tools with scripted models.
+- `BEHIND`: the attribute of a function that ADK calls for a user's, which holds that.
 
 Answer in the place of models and tools
 
@@ -68,17 +69,18 @@ from typing import TYPE_CHECKING
 from adk_fluent._lazy import lazy
 
 if TYPE_CHECKING:
-    from adk_fluent.backends.adk.adopting.reading import read
+    from adk_fluent.backends.adk.added import AddedPlugin
     from adk_fluent.backends.adk.artifacts import places, recorded
     from adk_fluent.backends.adk.compat import ids
     from adk_fluent.backends.adk.compat.clock import clock_of_events
-    from adk_fluent.backends.adk.compat.private import stores_what_plugins_give
+    from adk_fluent.backends.adk.compat.private import made_with, stores_what_plugins_give
+    from adk_fluent.backends.adk.compile.boundaries import without_crossings
     from adk_fluent.backends.adk.compile.scope import can_pause, injected_names
     from adk_fluent.backends.adk.events import approvals, parts
     from adk_fluent.backends.adk.events.signals import REFUSED
     from adk_fluent.backends.adk.middleware.stack import Replacing, as_outcome
-    from adk_fluent.backends.adk.resources import close
-    from adk_fluent.backends.adk.running import native, proving, scripting, segments, sqlite, standing
+    from adk_fluent.backends.adk.resources import BEHIND, close
+    from adk_fluent.backends.adk.running import scripting, segments, sqlite
     from adk_fluent.backends.adk.running.backend import (
         DEFAULT_USER,
         ADKBackend,
@@ -91,6 +93,7 @@ if TYPE_CHECKING:
     from adk_fluent.backends.adk.running.over import BackendOver
     from adk_fluent.backends.adk.running.runner import Services, fresh_services
     from adk_fluent.backends.adk.running.toolsets import OpenTools
+    from adk_fluent.backends.adk.running.unscripted import Scripting
     from adk_fluent.backends.adk.running.visibility import VisibilityPlugin
     from adk_fluent.backends.adk.steps.model_request import ModelRequest
     from adk_fluent.backends.adk.steps.remote_observation import Answering, event_of
@@ -99,9 +102,11 @@ if TYPE_CHECKING:
     from adk_fluent.backends.adk.tools.inside import works_inside
 
 __all__ = [
+    "BEHIND",
     "DEFAULT_USER",
     "REFUSED",
     "ADKBackend",
+    "AddedPlugin",
     "Answering",
     "BackendOver",
     "Compiled",
@@ -111,6 +116,7 @@ __all__ = [
     "Response",
     "Script",
     "ScriptedLlm",
+    "Scripting",
     "Services",
     "ToolCall",
     "VisibilityPlugin",
@@ -129,17 +135,15 @@ __all__ = [
     "ids",
     "injected_names",
     "knowingly",
-    "native",
+    "made_with",
     "parts",
     "places",
-    "proving",
-    "read",
     "recorded",
     "scripting",
     "segments",
     "sqlite",
-    "standing",
     "stores_what_plugins_give",
+    "without_crossings",
     "works_inside",
 ]
 
