@@ -39,8 +39,9 @@ from adk_fluent.backends.adk.compat.temporary import with_temporary
 from adk_fluent.backends.adk.context.functions import state_of
 from adk_fluent.backends.adk.events.approvals import CONFIRMATION
 from adk_fluent.backends.adk.events.signals import REFUSED, failure, refused
-from adk_fluent.backends.adk.steps.composites import Composite, Start
+from adk_fluent.backends.adk.steps.composites import Composite
 from adk_fluent.backends.adk.steps.leaves import Events
+from adk_fluent.backends.adk.steps.passing import Start
 from adk_fluent.backends.adk.steps.remote_observation import Answering, noted, request_of, tell
 from adk_fluent.backends.adk.steps.remote_requests import (
     OF_OTHERS,
