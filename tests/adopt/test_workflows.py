@@ -268,7 +268,8 @@ async def test_a_typed_agent_that_a_node_runs_answers_in_its_type() -> None:
 
 def test_a_stored_graph_names_its_parts_as_ever() -> None:
     """Its classes have moved; a graph that was stored before is read, and stored under the same names."""
-    for fn in (GraphFunction(dumps), Onward("end"), Routed("yes")):
+    parts: tuple[Any, ...] = (GraphFunction(dumps), Onward("end"), Routed("yes"))
+    for fn in parts:
         node = TransformNode(name="step", fn=fn)
         stored = to_dict(node)
         assert stored["root"]["fn"]["$value"] == {

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from adk_fluent.eval.adk_evaluators import calls_match, metric
 from adk_fluent.eval.light_service import evaluator_class
 from adk_fluent.eval.metrics import TRAITS, PrebuiltMetrics
-from adk_fluent.eval.rouge import rouge_1
-from adk_fluent.eval.stemming import stem
+from adk_fluent.eval.rouge import rouge_1, stem
 
 ENDINGS = (
     *("s", "sses", "ies", "ied", "eed", "ed", "ing", "y", "ational", "tional", "enci", "anci", "izer", "bli"),

@@ -31,7 +31,7 @@ async def verify(tokens: Mapping[str, str], *, allow_private: bool) -> None:
     """
     import httpx
 
-    from adk_fluent.a2a.protocol.public_transport import PublicOnly
+    from adk_fluent.a2a.protocol.connections import PublicOnly
 
     given: dict[str, Any] = {"headers": dict(cards.PLAINLY), "timeout": SECONDS}
     if not allow_private:  # else anybody could have this machine ask its neighbours

@@ -37,10 +37,8 @@ from adk_fluent.eval.adk_evaluators import (
     trajectory_evaluator,
 )
 from adk_fluent.eval.adk_sets import without_thoughts
-from adk_fluent.eval.adk_users import refusal
-from adk_fluent.eval.light_service import LightService, evaluator_class
-from adk_fluent.eval.playthrough import Played
-from adk_fluent.eval.telling import Telling, noted
+from adk_fluent.eval.light_service import LightService, Telling, evaluator_class, noted
+from adk_fluent.eval.playthrough import Played, refusal
 
 if TYPE_CHECKING:
     from google.adk.evaluation.metric_evaluator_registry import MetricEvaluatorRegistry

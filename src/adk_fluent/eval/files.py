@@ -225,7 +225,7 @@ def to_eval_set_file(
 
 def _config(suite: FluentEvalSuite) -> dict[str, Any]:
     """The metrics of a suite as `adk eval` reads them."""
-    from adk_fluent.eval.adk_users import simulator_config
+    from adk_fluent.eval.playthrough import simulator_config
     from adk_fluent.eval.running import options_of
 
     criteria = {

@@ -158,8 +158,7 @@ class _Scene:
         from adk_fluent.backends.adk.api import fresh_services
         from adk_fluent.eval.adk_services import judge
         from adk_fluent.eval.adk_sets import eval_case
-        from adk_fluent.eval.adk_users import user_of
-        from adk_fluent.eval.playthrough import play
+        from adk_fluent.eval.playthrough import play, user_of
 
         backend = self._backend()
         compiled = self._compiled(backend, case.target_node)

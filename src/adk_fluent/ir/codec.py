@@ -158,7 +158,7 @@ Namer = Callable[[object, str], Json]
 def _path(value: object) -> str | None:
     """The path under which a function or class is stored; `None` if it has none."""
     path = import_path(value)
-    return path if path is None else _STORED_UNDER.get(path, path)
+    return _STORED_UNDER.get(path, path) if path else None
 
 
 def _by_path(value: object, where: str) -> Json:
