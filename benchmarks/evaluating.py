@@ -15,8 +15,8 @@ from google.adk.evaluation.base_eval_service import (
 from google.adk.evaluation.eval_metrics import EvalMetric
 from google.adk.evaluation.in_memory_eval_sets_manager import InMemoryEvalSetsManager
 
-from adk_fluent.backends.adk.evaluation.sets import eval_case
 from adk_fluent.eval import FluentCase, FluentEvalReport, FluentEvalSuite
+from adk_fluent.eval.adk_sets import eval_case
 from benchmarks.by_hand import agents, expression
 from benchmarks.harness import Figure, compare, event_loop, in_turn
 

@@ -17,6 +17,8 @@ END: Final = "<!-- end of packages -->"
 
 _SOURCE: Final = Path("src/adk_fluent")
 _BACKEND: Final = "backends/adk"
+_NESTED: Final = {"a2a.protocol": "backends", "adopt.reading": "expr"}
+"""Packages inside others that stand lower than these → the layer right above them."""
 
 
 def render_page(root: Path) -> str:
@@ -33,7 +35,10 @@ def layers(root: Path) -> list[str]:
     (rule,) = (each for each in contracts if each["id"] == "layers")
     names = (name for line in rule["layers"] for name in re.findall(r"\w+", line))
     every = sorted(each.parent.name for each in (root / _SOURCE).glob("*/__init__.py"))
-    return list(dict.fromkeys([*(name for name in names if name in every), *every]))
+    found = list(dict.fromkeys([*(name for name in names if name in every), *every]))
+    for nested, above in _NESTED.items():
+        found.insert(found.index(above) + 1, nested)
+    return found
 
 
 @cache
@@ -41,8 +46,9 @@ def imports(root: Path) -> Mapping[str, frozenset[str]]:
     """Package → the packages that it imports, in functions too; imports for annotations do not count."""
     found: dict[str, set[str]] = {package: set() for package in layers(root)}
     for package, names in found.items():
-        for path in (root / _SOURCE / package).rglob("*.py"):
-            names |= set(_imported(ast.parse(path.read_text(encoding="utf-8")))) & found.keys()
+        for path in (root / _SOURCE / package.replace(".", "/")).rglob("*.py"):
+            if _package(".".join(path.relative_to(root / _SOURCE).parts)) == package:
+                names |= set(_imported(ast.parse(path.read_text(encoding="utf-8")))) & found.keys()
     return {package: frozenset(names - {package}) for package, names in found.items()}
 
 
@@ -68,28 +74,36 @@ def table(root: Path) -> str:
     names = _names(root / _SOURCE / _BACKEND / "api.py")
     rows[at:at] = [(_BACKEND, _purpose(root, _BACKEND), f"`api.py`: {len(names)} names"), *inside]
     head = ["| package | purpose | interface |", "| --- | --- | --- |"]
-    return "\n".join(head + [f"| `{name}` | {purpose} | {used} |" for name, purpose, used in rows])
+    return "\n".join(
+        head + [f"| `{name.replace('.', '/')}` | {purpose} | {used} |" for name, purpose, used in rows]
+    )
 
 
 def _imported(tree: ast.AST) -> Iterator[str]:
     """The packages that a module imports when it runs."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("adk_fluent."):
-            yield str(node.module).split(".")[1]
+            yield _package(str(node.module).removeprefix("adk_fluent."))
         elif not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
             yield from _imported(node)
 
 
+def _package(module: str) -> str:
+    """The package of a module, both named without `adk_fluent`."""
+    nested = (name for name in _NESTED if f"{module}.".startswith(f"{name}."))
+    return next(nested, module.partition(".")[0])
+
+
 def _purpose(root: Path, package: str) -> str:
     """The first paragraph of a package's docstring, without its full stop."""
-    tree = ast.parse((root / _SOURCE / package / "__init__.py").read_text(encoding="utf-8"))
+    tree = ast.parse((root / _SOURCE / package.replace(".", "/") / "__init__.py").read_text(encoding="utf-8"))
     said = (ast.get_docstring(tree) or "").partition("\n\n")[0]
     return " ".join(said.split()).removesuffix(".").replace("|", "\\|")
 
 
 def _interface(root: Path, package: str) -> str:
     """The public names of a package; where it has none, others import its modules."""
-    names = list(_names(root / _SOURCE / package / "__init__.py"))
+    names = list(_names(root / _SOURCE / package.replace(".", "/") / "__init__.py"))
     shown = ", ".join(f"`{name}`" for name in names[:3])
     return f"{shown} and {len(names) - 3} more" if len(names) > 3 else shown or "its modules"
 

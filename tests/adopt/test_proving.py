@@ -15,11 +15,10 @@ from google.adk.tools.base_tool import BaseTool
 from pydantic import BaseModel
 
 from adk_fluent import Agent
-from adk_fluent.adopt import adopt
+from adk_fluent.adopt import adopt, run_comparison
 from adk_fluent.adopt.proving import run_alike
 from adk_fluent.adopt.source import GeneratedSource
-from adk_fluent.backends.adk.running import proving
-from adk_fluent.backends.adk.running.standing import StandingBackend, callable_tools, calls_of
+from adk_fluent.adopt.tool_stubs import StandingBackend, callable_tools, calls_of
 from adk_fluent.backends.stand_ins import in_form
 from adk_fluent.cli import convert as convert_module
 from adk_fluent.cli.convert import scripts
@@ -118,7 +117,7 @@ def test_every_tool_is_called_and_none_does_anything(cli: Cli, tmp_path: Path) -
 
 async def test_calls_are_recorded_with_arguments_of_their_declaration() -> None:
     """And the tools are what they were afterwards."""
-    from adk_fluent.backends.adk.running.standing import StandingBackend
+    from adk_fluent.adopt.tool_stubs import StandingBackend
 
     tool = FunctionTool(look_up)
     native = LlmAgent(name="clerk", tools=[tool])
@@ -200,7 +199,7 @@ def test_an_agent_that_is_called_as_a_tool_is_called_as_one() -> None:
     ran: list[list[str]] = []
     for _, script in scripts(adopt(root).node):
         backend = StandingBackend(script, default="An answer.")
-        events = asyncio.run(proving.played(root, backend, "Hello.", {})).events
+        events = asyncio.run(run_comparison.played(root, backend, "Hello.", {})).events
         ran.append([call[0] for event in events for call in event[2]])
     assert ran == [[], ["child", "finish_task"], ["other"]]
 
@@ -277,7 +276,7 @@ async def test_what_a_tool_does_counts_not_its_name() -> None:
     loop = shell("LoopAgent", "loop", agent, max_iterations=9)
     [(_, script), *_] = scripts(adopt(loop).node)
     backend = StandingBackend(script, default="An answer.")
-    events = (await proving.played(loop, backend, "Hello.", {})).events
+    events = (await run_comparison.played(loop, backend, "Hello.", {})).events
     assert [[call[0] for call in event[2]] for event in events] == [[], ["escalating"], [], []]
 
 
@@ -338,9 +337,9 @@ async def test_what_two_native_runs_do_differently_is_not_compared_and_said() ->
     assert "Drop." in line
 
 
-def runs(*events: str, **state: Any) -> proving.Played:
+def runs(*events: str, **state: Any) -> run_comparison.Played:
     """One run, whose events say these words."""
-    return proving.Played([("clerk", said) for said in events], {}, state, [])
+    return run_comparison.Played([("clerk", said) for said in events], {}, state, [])
 
 
 @pytest.mark.parametrize(
@@ -361,10 +360,10 @@ def runs(*events: str, **state: Any) -> proving.Played:
     ],
 )
 def test_a_difference_that_two_native_runs_show_is_none(
-    one: proving.Played, again: proving.Played, other: proving.Played, alike: bool
+    one: run_comparison.Played, again: run_comparison.Played, other: run_comparison.Played, alike: bool
 ) -> None:
     """Also where the number of words, of events or of keys varies; all around these is compared."""
-    assert bool(proving.differences(*proving.steady(one, again, other))) is not alike
+    assert bool(run_comparison.differences(*run_comparison.steady(one, again, other))) is not alike
 
 
 CLOCK = """
@@ -414,7 +413,7 @@ async def test_a_typed_answer_beside_tools_is_given_by_a_tool(schema: Any, loops
     native = agents.LoopAgent(name="loop", max_iterations=3, sub_agents=[agent]) if loops else agent
     expression = adopt(native)
     for what, script in scripts(expression.node):
-        played = await proving.played(native, StandingBackend(script), "Hello.", {})
+        played = await run_comparison.played(native, StandingBackend(script), "Hello.", {})
         called = [name for event in played.events for name, _ in event[2]]
         assert called == ["look_up"] * bool(what) + ["set_model_response"] + ["exit_loop"] * loops
         assert await run_alike(native, expression, answers=script, tools="recorded") == []
@@ -424,6 +423,6 @@ async def test_a_typed_answer_of_an_agent_without_a_script() -> None:
     """An agent outside the tree answers by the tool as well, with the smallest value."""
     answer = in_form("a", "An answer.")
     agent = LlmAgent(name="a", model="gemini-2.5-flash", output_schema=Bill, tools=[look_up])
-    played = await proving.played(agent, StandingBackend({"a": answer}), "Hello.", {})
+    played = await run_comparison.played(agent, StandingBackend({"a": answer}), "Hello.", {})
     ((name, arguments),) = [call for event in played.events for call in event[2]]
     assert (name, arguments["total"]) == ("set_model_response", 0)  # ADK 1.25 declares the note as required

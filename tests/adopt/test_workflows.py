@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from json import dumps
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,8 +12,19 @@ from pydantic import BaseModel
 from adk_fluent import Agent
 from adk_fluent.adopt import adopt
 from adk_fluent.adopt.proving import run_alike
+from adk_fluent.adopt.reading.workflow_shapes import GraphFunction, Onward, Routed
 from adk_fluent.errors import CompileError
-from adk_fluent.ir import KnownNativeNode, LoopNode, NativeNode, ParallelNode, RouteNode, walk
+from adk_fluent.ir import (
+    KnownNativeNode,
+    LoopNode,
+    NativeNode,
+    ParallelNode,
+    RouteNode,
+    TransformNode,
+    from_dict,
+    to_dict,
+    walk,
+)
 from adk_fluent.testing import mock_backend
 
 if TYPE_CHECKING:
@@ -252,3 +264,15 @@ async def test_a_typed_agent_that_a_node_runs_answers_in_its_type() -> None:
     made = graph((START, asks))
     assert await run_alike(made, adopt(made)) == []
     assert str(await adopt(made).preview("Hello.")).strip() == "There is no agent here."
+
+
+def test_a_stored_graph_names_its_parts_as_ever() -> None:
+    """Its classes have moved; a graph that was stored before is read, and stored under the same names."""
+    parts: tuple[Any, ...] = (GraphFunction(dumps), Onward("end"), Routed("yes"))
+    for fn in parts:
+        node = TransformNode(name="step", fn=fn)
+        stored = to_dict(node)
+        assert stored["root"]["fn"]["$value"] == {
+            "$ref": f"adk_fluent.backends.adk.adopting.workflows:{type(fn).__name__}"
+        }
+        assert from_dict(stored) == node

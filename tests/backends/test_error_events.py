@@ -226,10 +226,10 @@ async def test_a_native_agent_that_adk_runs_again_answers() -> None:
     """So it is for an agent that was made with ADK alone."""
     from google.adk.agents.llm_agent import LlmAgent
 
-    from adk_fluent.backends.adk.running.native import adopt
+    from adk_fluent.adopt.native_runs import as_compiled
 
     backend = mock_backend({"a": [OSError("one"), "fine"]})
     model: Any = backend.model_for(Agent("a").node, "a")
     native = LlmAgent(name="a", model=model, retry_config=again(max_attempts=2))
-    events = await backend.run(adopt(native, ExecutionConfig()), "hi", session_id="s")
+    events = await backend.run(as_compiled(native, ExecutionConfig()), "hi", session_id="s")
     assert (final_text(events), uncaught(events)) == ("fine", None)

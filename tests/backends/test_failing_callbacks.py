@@ -19,9 +19,9 @@ from google.adk.tools.base_toolset import BaseToolset
 from google.genai import types
 
 from adk_fluent import Agent, T
+from adk_fluent.adopt.native_runs import as_compiled
 from adk_fluent.backends.adk.compat import private
 from adk_fluent.backends.adk.running.backend import ADKBackend
-from adk_fluent.backends.adk.running.native import adopt
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.errors import CallbackError, MiddlewareError, RunError, StateGuardError, StepError, ToolError
 from adk_fluent.testing import call_tool, mock_backend
@@ -212,7 +212,7 @@ async def test_a_callback_of_a_native_agent_is_named(hook: str, root: bool) -> N
     )
     with raises_from(LookupError, match=rf"^Agent 'a': its {hook} callback 'check' raised"):
         if root:
-            compiled = adopt(native, ExecutionConfig())
+            compiled = as_compiled(native, ExecutionConfig())
             await ADKBackend().run(compiled, "hi", session_id="s")
         else:
             await (Agent("z") >> native).run("hi", backend=mock_backend({"z": "said", **answers(hook)}))
@@ -297,7 +297,7 @@ async def test_a_plugin_of_an_app_is_named(hook: str) -> None:
     plugin = Audit(hook, LookupError("no such thing"))
     app = App(name="x", root_agent=LlmAgent(name="a", model=model, tools=[look]), plugins=[plugin])
     with raises_from(LookupError) as caught:
-        await ADKBackend().run(adopt(app, ExecutionConfig()), "hi", session_id="s")
+        await ADKBackend().run(as_compiled(app, ExecutionConfig()), "hi", session_id="s")
     assert type(caught.value) is CallbackError
     told = f"{hook}_callback of the plugin 'audit' raised LookupError: no such thing."
     agent = "" if hook in ("before_run", "on_event", "on_user_message") else "Agent 'a': "
@@ -310,7 +310,7 @@ async def test_a_plugin_can_raise_our_errors() -> None:
     plugin = Audit("before_model", StateGuardError("Not today."))
     app = App(name="x", root_agent=LlmAgent(name="a", model=model), plugins=[plugin])
     with pytest.raises(StateGuardError, match=r"^Not today\.$"):
-        await ADKBackend().run(adopt(app, ExecutionConfig()), "hi", session_id="s")
+        await ADKBackend().run(as_compiled(app, ExecutionConfig()), "hi", session_id="s")
 
 
 async def test_a_plugin_as_middleware_is_named() -> None:

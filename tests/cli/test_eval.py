@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from adk_fluent.backends.adk.evaluation import services
+from adk_fluent.eval import adk_services
 from tests import processes
 from tests.cli.commands import Cli
 
@@ -34,7 +34,7 @@ suite = FluentEvalSuite(
 @pytest.fixture(autouse=True)
 def without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     """As where the extra `eval` is not installed; importing what it brings takes seconds."""
-    monkeypatch.setattr(services, "has_local_service", lambda: False)
+    monkeypatch.setattr(adk_services, "has_local_service", lambda: False)
 
 
 @pytest.fixture

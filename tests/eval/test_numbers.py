@@ -12,11 +12,10 @@ from google.genai import types
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adk_fluent.backends.adk.evaluation.evaluators import calls_match, metric
-from adk_fluent.backends.adk.evaluation.light import evaluator_class
-from adk_fluent.backends.adk.evaluation.rouge import rouge_1
-from adk_fluent.backends.adk.evaluation.stemming import stem
+from adk_fluent.eval.adk_evaluators import calls_match, metric
+from adk_fluent.eval.light_service import evaluator_class
 from adk_fluent.eval.metrics import TRAITS, PrebuiltMetrics
+from adk_fluent.eval.rouge import rouge_1, stem
 
 ENDINGS = (
     *("s", "sses", "ies", "ied", "eed", "ed", "ing", "y", "ational", "tional", "enci", "anci", "izer", "bli"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from adk_fluent.a2a import proving
-from adk_fluent.backends.adk.remote import connections
+from adk_fluent.a2a.protocol import connections
 from tests.limits import LIMIT
 
 

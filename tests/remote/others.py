@@ -24,8 +24,8 @@ from pydantic import PrivateAttr
 from starlette.types import ASGIApp
 
 from adk_fluent import Agent
-from adk_fluent.backends.adk.remote import sdk
-from adk_fluent.backends.adk.remote.advertising import card_json
+from adk_fluent.a2a.protocol import sdk
+from adk_fluent.a2a.protocol.card_json import card_json
 
 
 class Says(BaseLlm):

@@ -18,8 +18,8 @@ from starlette.routing import Route
 
 from adk_fluent import Agent, RemoteAgent, S, race
 from adk_fluent.a2a import RetryConfig
-from adk_fluent.backends.adk.remote import connections
-from adk_fluent.backends.adk.remote.sdk import is_newer
+from adk_fluent.a2a.protocol import connections
+from adk_fluent.a2a.protocol.sdk import is_newer
 from adk_fluent.backends.events import AgentEvent
 from adk_fluent.debug import Recorder, ReplayerBackend
 from adk_fluent.errors import RemoteError

@@ -15,8 +15,8 @@ import pytest
 from adk_fluent import Agent, RemoteAgent
 from adk_fluent.a2a import AgentDirectory, AuthConfig, DirectoryServer, FoundAgent, book
 from adk_fluent.a2a.book import Book
-from adk_fluent.backends.adk.remote import cards
-from adk_fluent.backends.adk.remote.pinning import PublicOnly
+from adk_fluent.a2a.protocol import cards
+from adk_fluent.a2a.protocol.connections import PublicOnly
 from adk_fluent.errors import ArgumentError, DirectoryError, RemoteError
 from adk_fluent.serve import A2AServer
 from adk_fluent.testing import mock_backend

@@ -24,7 +24,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from adk_fluent import RemoteAgent
-from adk_fluent.backends.adk.remote.sdk import is_newer
+from adk_fluent.a2a.protocol.sdk import is_newer
 from adk_fluent.errors import RemoteError
 from tests.limits import LIMIT, within_limit
 from tests.remote.others import listening

@@ -15,8 +15,8 @@ from pydantic import BaseModel
 
 from adk_fluent import Agent, Pipeline, RemoteAgent, Route, S, T, tap
 from adk_fluent.a2a import AuthConfig, RetryConfig
-from adk_fluent.backends.adk.remote import connections
-from adk_fluent.backends.adk.remote.sdk import is_newer
+from adk_fluent.a2a.protocol import connections
+from adk_fluent.a2a.protocol.sdk import is_newer
 from adk_fluent.backends.events import AgentEvent
 from adk_fluent.backends.mock import MockBackend
 from adk_fluent.errors import ArgumentError, RemoteError, RunError

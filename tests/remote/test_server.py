@@ -15,7 +15,7 @@ from google.genai import types
 
 from adk_fluent import Agent, Pipeline, RemoteAgent, Route, S, T, gate
 from adk_fluent.a2a import AuthConfig
-from adk_fluent.backends.adk.remote.sdk import is_newer
+from adk_fluent.a2a.protocol.sdk import is_newer
 from adk_fluent.backends.events import AgentEvent
 from adk_fluent.backends.mock import MockBackend
 from adk_fluent.errors import ArgumentError, MissingExtraError, ServerError
@@ -705,7 +705,7 @@ def test_mistakes_are_told_before_anything_listens(options: dict[str, Any], said
 
 def test_without_the_extra_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither serving nor calling begins, and both say what to install."""
-    monkeypatch.setattr("adk_fluent.backends.adk.remote.sdk.find_spec", dict[str, object]().get)
+    monkeypatch.setattr("adk_fluent.a2a.protocol.sdk.find_spec", dict[str, object]().get)
     with pytest.raises(MissingExtraError, match=r"A2AServer needs a2a-sdk.*pip install 'google-adk\[a2a\]'"):
         A2AServer(Agent("clerk"))
     with pytest.raises(MissingExtraError, match=r"Remote agent 'far' needs a2a-sdk"):

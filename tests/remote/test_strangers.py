@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from adk_fluent import Agent
-from adk_fluent.backends.adk.remote.sdk import is_newer
+from adk_fluent.a2a.protocol.sdk import is_newer
 from adk_fluent.serve.requests import mistake_in, read_json
 from tests.limits import LIMIT
 from tests.remote.test_server import served

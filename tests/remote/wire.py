@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 
-from adk_fluent.backends.adk.remote.sdk import is_newer
+from adk_fluent.a2a.protocol.sdk import is_newer
 from tests.limits import LIMIT
 
 

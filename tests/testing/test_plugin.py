@@ -12,7 +12,7 @@ from adk_fluent.testing import AgentHarness, mock_backend
 # What the inner runs use is imported before: they forget what they import themselves, and others would not.
 MODULES = (
     "adk_fluent.debug.rendering",
-    "adk_fluent.backends.adk.evaluation.services",
+    "adk_fluent.eval.adk_services",
     "adk_fluent.eval.running",
 )
 USED = (Agent, AgentHarness, mock_backend, *map(import_module, MODULES))

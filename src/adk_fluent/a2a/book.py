@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from contextlib import closing
 from typing import Any, Final, cast
 
-from adk_fluent.backends.adk.remote import cards, sdk
+from adk_fluent.a2a.protocol import cards, sdk
 from adk_fluent.errors import ArgumentError
 
 LONGEST: Final = 24 * 3600.0

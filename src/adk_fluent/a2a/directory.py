@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import quote
 
 from adk_fluent._redaction import safe_url
-from adk_fluent.backends.adk.remote import cards, sdk
-from adk_fluent.backends.adk.remote.connections import headers_of
+from adk_fluent.a2a.protocol import cards, sdk
+from adk_fluent.a2a.protocol.connections import headers_of
 from adk_fluent.errors import ArgumentError, DirectoryError
 from adk_fluent.expr.arguments import words
 from adk_fluent.ir.annotations import AuthConfig

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from adk_fluent.a2a.book import LONGEST, MEMORY, Book, Refused
+from adk_fluent.a2a.protocol import cards
 from adk_fluent.a2a.proving import verify
-from adk_fluent.backends.adk.remote import cards
 from adk_fluent.errors import ArgumentError
 from adk_fluent.ir.annotations import AuthConfig
 from adk_fluent.middleware.arguments import flag, of_type

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from adk_fluent.a2a.book import Refused
-from adk_fluent.backends.adk.remote import cards
+from adk_fluent.a2a.protocol import cards
 from adk_fluent.errors import on_one_line
 from adk_fluent.serve.routes import challenge_url
 
@@ -31,7 +31,7 @@ async def verify(tokens: Mapping[str, str], *, allow_private: bool) -> None:
     """
     import httpx
 
-    from adk_fluent.backends.adk.remote.pinning import PublicOnly
+    from adk_fluent.a2a.protocol.connections import PublicOnly
 
     given: dict[str, Any] = {"headers": dict(cards.PLAINLY), "timeout": SECONDS}
     if not allow_private:  # else anybody could have this machine ask its neighbours

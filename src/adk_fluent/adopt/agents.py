@@ -234,7 +234,7 @@ def _why(node: NativeNode | KnownNativeNode) -> str:
     native: Any = node.native.value
     if isinstance(node, NativeNode):
         if type(native).__name__ == "RemoteA2aAgent":
-            from adk_fluent.backends.adk.adopting.remotes import read_remote
+            from adk_fluent.adopt.reading.native_trees import read_remote
 
             return f"{read_remote(native)}."
         return "only its class knows what it does."

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from inspect import Parameter, signature
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
-from adk_fluent.adopt.writing import named, text
+from adk_fluent.adopt.writing import Writing, named, text
 from adk_fluent.artifacts.operations.base import ArtifactOperation
 from adk_fluent.artifacts.tools import ArtifactTool
 from adk_fluent.context.filters import Redact
@@ -24,9 +24,6 @@ from adk_fluent.state.operations.choosing import Together as AtOnce
 from adk_fluent.state.operations.values import Fn
 from adk_fluent.tools.sources import AgentTool, FunctionTool, RemoteTool, VertexAiSearch
 from adk_fluent.tools.spec import Together, Tool
-
-if TYPE_CHECKING:
-    from adk_fluent.adopt.values import Writing
 
 _POSITIONAL: Final = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 

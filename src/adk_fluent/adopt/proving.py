@@ -37,23 +37,23 @@ async def run_alike(
     Raises:
         Exception: whatever both raise; the native one's.
     """
-    from adk_fluent.backends.adk.api import proving, standing
+    from adk_fluent.adopt import run_comparison, tool_stubs
     from adk_fluent.backends.mock import MockBackend
     from adk_fluent.backends.stand_ins import in_form
 
     script, before = dict(answers or {}), dict(state or {})
     otherwise = in_form("an agent", "An answer.")
-    kind = standing.StandingBackend if tools == "recorded" else MockBackend
+    kind = tool_stubs.StandingBackend if tools == "recorded" else MockBackend
 
-    async def mine() -> proving.Played:
+    async def mine() -> run_comparison.Played:
         backend = kind(script, default=otherwise)
-        return await proving.played(native, backend, prompt, before)
+        return await run_comparison.played(native, backend, prompt, before)
 
-    async def theirs() -> proving.Played:
+    async def theirs() -> run_comparison.Played:
         backend = kind(script, default=otherwise)
-        with proving.restoring(backend):
+        with run_comparison.restoring(backend):
             result = await expression.run(prompt, backend=backend, state=before)
-        return proving.of(result, backend, result.state)
+        return run_comparison.of(result, backend, result.state)
 
     one, again, other = [await _tried(run()) for run in (mine, mine, theirs)]
     if isinstance(one, Exception) and isinstance(other, Exception):
@@ -63,8 +63,8 @@ async def run_alike(
         side = "the expression" if fails == [other] else "what ADK made"
         return [f"only {side} fails: {what_happened(fails[0])}"]
     if left_out is not None:
-        left_out += proving.varying(one, again)
-    return proving.differences(*proving.steady(one, again, other))
+        left_out += run_comparison.varying(one, again)
+    return run_comparison.differences(*run_comparison.steady(one, again, other))
 
 
 async def _tried(run: Awaitable[T]) -> T | Exception:

@@ -3,101 +3,29 @@
 from __future__ import annotations
 
 import ast
-import builtins
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import cache
-from importlib import import_module
 from keyword import iskeyword
 from math import isfinite
 from pathlib import Path
 from types import FunctionType, GenericAlias, UnionType
-from typing import Any, Final, Protocol, Union, cast, get_args, get_origin
+from typing import Any, Final, Union, cast, get_args, get_origin
 
 from pydantic import BaseModel
 
 from adk_fluent.adopt.operations import OPERATIONS
-from adk_fluent.adopt.writing import named, text
+from adk_fluent.adopt.writing import Unwritable, Writing, named, text
 from adk_fluent.ir.annotations import AuthConfig
-from adk_fluent.ir.base import Node
 from adk_fluent.ir.fields import StateFieldRef
 from adk_fluent.ir.functions import import_path
 from adk_fluent.ir.native import configured, object_path
 from adk_fluent.tools.sources import Credential
-
-_HOMES: Final = (
-    "adk_fluent",
-    *(
-        f"adk_fluent.{name}"
-        for name in ("state", "content", "config", "middleware", "cost", "distributed", "a2a", "ir")
-    ),
-)
-"""Where users import from, the nearest first."""
-_BUILTINS: Final = frozenset(dir(builtins))
-
-
-class Unwritable(Exception):
-    """A value that source cannot say."""
-
-
-class NameTable:
-    """The names of one module: what it imports, and its variables."""
-
-    def __init__(self) -> None:
-        self.imported: dict[str, tuple[str, str]] = {}
-        self._taken = {"pipeline", "root_agent", "app", *_BUILTINS}
-
-    def free(self, wanted: str) -> str:
-        """A variable that is not taken yet, of a name like this."""
-        name = re.sub(r"\W", "_", wanted) or "step"
-        name = name if name.isidentifier() else f"_{name}"
-        candidate, count = name, 1
-        while candidate in self._taken or candidate in self.imported or iskeyword(candidate):
-            count += 1
-            candidate = f"{name}_agent" if count == 2 else f"{name}_agent_{count}"
-        self._taken.add(candidate)
-        return candidate
-
-    def use(self, module: str, name: str) -> str:
-        """The name under which something is imported."""
-        module = _public(module, name)
-        alias, count = name, 1
-        while (alias in self._taken and alias not in _BUILTINS) or (
-            self.imported.get(alias, (module, name)) != (module, name)
-        ):
-            count += 1
-            alias = f"native_{name}" if count == 2 else f"native_{name}_{count}"
-        self.imported[alias] = (module, name)
-        return alias
-
-    def ref(self, path: str) -> str:
-        """A reference to `module:name.more`, whose name is imported."""
-        module, _, qualified = path.partition(":")
-        if module == "builtins":
-            return qualified
-        first = re.match(r"\w+", qualified)
-        name = qualified if first is None else first.group()
-        return self.use(module, name) + qualified[len(name) :]
-
-
-class Writing(Protocol):
-    """What a value is written with."""
-
-    names: NameTable
-    copies: bool
-
-    def value(self, value: Any) -> str:
-        """A value as source; raises `Unwritable`."""
-        ...
-
-    def step(self, node: Node) -> str:
-        """A node as source: a variable, or what stands in its place."""
-        ...
 
 
 def written(value: Any, writing: Writing) -> str:
@@ -316,16 +244,3 @@ _WRITERS: Final[tuple[tuple[Any, Callable[[Any, Writing], str | None]], ...]] = 
     (FunctionType, _lambda),
 )
 """Kinds of values, each with how it is written; `None` where it is not."""
-
-
-def _public(module: str, name: str) -> str:
-    """The package that gives out what a module of ADK's, or of ours, defines."""
-    held = getattr(sys.modules.get(module), name, None)
-    return next((home for home in _homes(module) if getattr(import_module(home), name, None) is held), module)
-
-
-def _homes(module: str) -> Iterator[str]:
-    if module.startswith("google.adk."):
-        yield ".".join(module.split(".")[:3])
-    elif module.startswith("adk_fluent."):
-        yield from _HOMES

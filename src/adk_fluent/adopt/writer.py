@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, NoReturn, cast
 
-from adk_fluent.adopt.values import NameTable, Unwritable, written
-from adk_fluent.adopt.writing import Chain, SourceCall, assignment, flat, text
+from adk_fluent.adopt.values import written
+from adk_fluent.adopt.writing import Chain, NameTable, SourceCall, Unwritable, assignment, flat, text
 from adk_fluent.errors import ArgumentError
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.frozen import Frozen

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import builtins
+import re
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from importlib import import_module
 from itertools import groupby
 from keyword import iskeyword
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
+
+from adk_fluent.ir.base import Node
 
 WIDTH: Final = 88
 """Characters of a line, as Black and Ruff have it by default."""
+_HOMES: Final = (
+    "adk_fluent",
+    *(
+        f"adk_fluent.{name}"
+        for name in ("state", "content", "config", "middleware", "cost", "distributed", "a2a", "ir")
+    ),
+)
+"""Where users import from, the nearest first."""
+_BUILTINS: Final = frozenset(dir(builtins))
 
 
 class SourceCall(NamedTuple):
@@ -142,3 +157,78 @@ def _group(package: str) -> str:
     if package in sys.stdlib_module_names:
         return "standard"
     return "known" if package in ("adk_fluent", "google", "pydantic") else "own"
+
+
+# --- with what values are written -----------------------------------------------------------------
+
+
+class Unwritable(Exception):
+    """A value that source cannot say."""
+
+
+class NameTable:
+    """The names of one module: what it imports, and its variables."""
+
+    def __init__(self) -> None:
+        self.imported: dict[str, tuple[str, str]] = {}
+        self._taken = {"pipeline", "root_agent", "app", *_BUILTINS}
+
+    def free(self, wanted: str) -> str:
+        """A variable that is not taken yet, of a name like this."""
+        name = re.sub(r"\W", "_", wanted) or "step"
+        name = name if name.isidentifier() else f"_{name}"
+        candidate, count = name, 1
+        while candidate in self._taken or candidate in self.imported or iskeyword(candidate):
+            count += 1
+            candidate = f"{name}_agent" if count == 2 else f"{name}_agent_{count}"
+        self._taken.add(candidate)
+        return candidate
+
+    def use(self, module: str, name: str) -> str:
+        """The name under which something is imported."""
+        module = _public(module, name)
+        alias, count = name, 1
+        while (alias in self._taken and alias not in _BUILTINS) or (
+            self.imported.get(alias, (module, name)) != (module, name)
+        ):
+            count += 1
+            alias = f"native_{name}" if count == 2 else f"native_{name}_{count}"
+        self.imported[alias] = (module, name)
+        return alias
+
+    def ref(self, path: str) -> str:
+        """A reference to `module:name.more`, whose name is imported."""
+        module, _, qualified = path.partition(":")
+        if module == "builtins":
+            return qualified
+        first = re.match(r"\w+", qualified)
+        name = qualified if first is None else first.group()
+        return self.use(module, name) + qualified[len(name) :]
+
+
+class Writing(Protocol):
+    """What a value is written with."""
+
+    names: NameTable
+    copies: bool
+
+    def value(self, value: Any) -> str:
+        """A value as source; raises `Unwritable`."""
+        ...
+
+    def step(self, node: Node) -> str:
+        """A node as source: a variable, or what stands in its place."""
+        ...
+
+
+def _public(module: str, name: str) -> str:
+    """The package that gives out what a module of ADK's, or of ours, defines."""
+    held = getattr(sys.modules.get(module), name, None)
+    return next((home for home in _homes(module) if getattr(import_module(home), name, None) is held), module)
+
+
+def _homes(module: str) -> Iterator[str]:
+    if module.startswith("google.adk."):
+        yield ".".join(module.split(".")[:3])
+    elif module.startswith("adk_fluent."):
+        yield from _HOMES

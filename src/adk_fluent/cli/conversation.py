@@ -146,6 +146,6 @@ def _compile(target: Target, backend: ADKBackend, state: Mapping[str, Any] | Non
         node = target.expression.to_ir()
         with checked_once(node, config, state):
             return backend.compile(node, config, state=state)
-    from adk_fluent.backends.adk.api import native
+    from adk_fluent.adopt.native_runs import as_compiled
 
-    return native.adopt(target.value, config)
+    return as_compiled(target.value, config)

@@ -127,9 +127,9 @@ def _differences(native: Any, pipeline: Expr[Any]) -> list[str]:
         _say(f"not compared: {line}")
     if found:
         return found
-    from adk_fluent.backends.adk.api import standing
+    from adk_fluent.adopt import tool_stubs
 
-    for name in standing.uncalled(adopted.node):
+    for name in tool_stubs.uncalled(adopted.node):
         _say(f"not called: {name}: it asks a person, or may reach out of this process")
     return []
 
@@ -175,25 +175,25 @@ def scripts(root: Node) -> Iterator[tuple[str, dict[str, Any]]]:
 
     Each with what may fail in it on both sides, since tools only seem to do something.
     """
-    from adk_fluent.backends.adk.api import standing  # with ADK
+    from adk_fluent.adopt import tool_stubs  # with ADK
     from adk_fluent.testing import call_tool
 
     agents = [node for node in walk(root) if isinstance(node, AgentNode)]
     ending: dict[str, list[Any]] = {agent.name: [_answer(agent, root)] for agent in agents}
     ending |= {
-        agent.name: standing.leaving(agent, _answer(agent, root))
+        agent.name: tool_stubs.leaving(agent, _answer(agent, root))
         for agent in agents
         if ends_loops(agent.tools)
     }
     ending |= {
-        agent.name: [standing.calls_of(["finish_task"], stand_in(agent, root))]
+        agent.name: [tool_stubs.calls_of(["finish_task"], stand_in(agent, root))]
         for agent in agents
         if agent.given.get("mode") == "task"
     }
     calling = {
-        agent.name: [standing.calls_of(names, ending[agent.name][0]), *ending[agent.name]]
+        agent.name: [tool_stubs.calls_of(names, ending[agent.name][0]), *ending[agent.name]]
         for agent in agents
-        if (names := standing.callable_tools(agent)[0])
+        if (names := tool_stubs.callable_tools(agent)[0])
     }
     yield "", ending
     if calling:
@@ -206,7 +206,7 @@ def scripts(root: Node) -> Iterator[tuple[str, dict[str, Any]]]:
         while at in rest:  # of two agents of one name, ADK finds the first
             by_tool = at in as_tools
             hands_over = (
-                standing.calls_of([at], "An answer.")
+                tool_stubs.calls_of([at], "An answer.")
                 if by_tool
                 else call_tool("transfer_to_agent", agent_name=at)
             )

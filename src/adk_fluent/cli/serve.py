@@ -74,7 +74,7 @@ def _auth(variable: str | None) -> AuthConfig | None:
 
 
 async def _serve(server: A2AServer, told: Serving) -> None:
-    from adk_fluent.backends.adk.remote.cards import is_loopback
+    from adk_fluent.a2a.protocol.cards import is_loopback
     from adk_fluent.serve.listening import in_url
 
     end, loop = asyncio.Event(), asyncio.get_running_loop()

@@ -166,10 +166,10 @@ def _from_folder(folder: Path, attribute: str | None) -> Target:
 
 
 def _from_yaml(file: Path) -> Target:
-    from adk_fluent.backends.adk.api import native
+    from adk_fluent.adopt.native_runs import from_yaml
 
     _search_first(file.parent.parent)
-    return Target(native.from_yaml(file), file.parent.name, file.parent, file)
+    return Target(from_yaml(file), file.parent.name, file.parent, file)
 
 
 def _has(module: ModuleType, attribute: str | None) -> bool:

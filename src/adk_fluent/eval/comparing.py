@@ -8,12 +8,9 @@ from itertools import combinations
 from math import comb
 from random import Random
 from statistics import fmean
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 from adk_fluent.eval.results import CaseSummary, values_by_metric
-
-if TYPE_CHECKING:
-    from adk_fluent.eval.report import FluentEvalReport
 
 Verdict = Literal["regressed", "improved", "declined", "noise", "same"]
 
@@ -123,9 +120,10 @@ class RegressionReport:
         return self.summary
 
 
-def compared(current: FluentEvalReport, baseline: FluentEvalReport, alpha: float) -> RegressionReport:
-    """What changed between two reports; cases are told apart by their names."""
-    before, now = baseline.cases, current.cases
+def compared(
+    now: Mapping[str, CaseSummary], before: Mapping[str, CaseSummary], alpha: float
+) -> RegressionReport:
+    """What changed between the cases of two reports, by their names."""
     return RegressionReport(
         changes=tuple(_change(before[name], now[name], alpha) for name in now if name in before),
         added=tuple(name for name in now if name not in before),

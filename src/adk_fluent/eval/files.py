@@ -200,8 +200,8 @@ _NOT_THERE: Final = (
 
 def to_eval_set(suite: FluentEvalSuite) -> EvalSet:
     """The cases of a suite as one of ADK's sets."""
-    from adk_fluent.backends.adk.evaluation.sets import eval_set
     from adk_fluent.config import ExecutionConfig
+    from adk_fluent.eval.adk_sets import eval_set
 
     simulated = {name: suite.simulation_of(case) for name, case in suite.named_cases.items()}
     return eval_set(suite.name, suite.named_cases, ExecutionConfig().app_name, simulated)
@@ -225,7 +225,7 @@ def to_eval_set_file(
 
 def _config(suite: FluentEvalSuite) -> dict[str, Any]:
     """The metrics of a suite as `adk eval` reads them."""
-    from adk_fluent.backends.adk.evaluation.users import simulator_config
+    from adk_fluent.eval.playthrough import simulator_config
     from adk_fluent.eval.running import options_of
 
     criteria = {
@@ -251,7 +251,7 @@ def _by_name(call: ExpectedCall) -> bool:
 
 def _left_out(suite: FluentEvalSuite) -> Iterator[str]:
     """What ADK's format cannot say."""
-    from adk_fluent.backends.adk.evaluation.evaluators import IGNORES_ARGS
+    from adk_fluent.eval.adk_evaluators import IGNORES_ARGS
 
     for name, case in suite.named_cases.items():
         yield from (f"case {name!r}: {field}" for field in _NOT_THERE if getattr(case, field))
@@ -281,7 +281,7 @@ def from_eval_set(
     make: type[FluentEvalSuite],
 ) -> FluentEvalSuite:
     """What `FluentEvalSuite.from_eval_set` does."""
-    from adk_fluent.backends.adk.evaluation.sets import fields_of, read_set
+    from adk_fluent.eval.adk_sets import fields_of, read_set
     from adk_fluent.eval.places import Document
 
     if isinstance(source, str | PathLike):

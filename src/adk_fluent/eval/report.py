@@ -171,7 +171,7 @@ class FluentEvalReport:
             raise EvalError(
                 f"compare() takes a report, not {baseline!r:.40}; FluentEvalReport.load(path) reads one."
             )
-        return compared(self, baseline, alpha)
+        return compared(self.cases, baseline.cases, alpha)
 
     def to_markdown(self) -> str:
         """The report as Markdown: totals, a table of the cases, and why they failed."""

@@ -108,7 +108,7 @@ class CaseResult:
     @property
     def final_eval_status(self) -> EvalStatus:
         """`EvalStatus.PASSED` or `EvalStatus.FAILED` of ADK's."""
-        from adk_fluent.backends.adk.evaluation.evaluators import status
+        from adk_fluent.eval.adk_evaluators import status
 
         return status(self.passed)
 

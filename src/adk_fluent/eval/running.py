@@ -25,10 +25,10 @@ from adk_fluent.middleware.caching import bypassed
 
 if TYPE_CHECKING:
     from adk_fluent.backends.adk.api import ADKBackend, Compiled
-    from adk_fluent.backends.adk.evaluation.playing import Played
-    from adk_fluent.backends.adk.evaluation.services import Judged, Wanted
     from adk_fluent.backends.protocol import Backend
     from adk_fluent.config import ExecutionConfig
+    from adk_fluent.eval.adk_services import Judged, Wanted
+    from adk_fluent.eval.playthrough import Played
     from adk_fluent.eval.simulation import UserSimulation
     from adk_fluent.eval.suite import FluentEvalSuite, Progress
 
@@ -91,7 +91,7 @@ async def run_suite(
 
 def _engine(engine: str, suite: FluentEvalSuite) -> Chosen:
     """Who judges; `auto` imports ADK's service, which takes seconds, only for metrics that ask a model."""
-    from adk_fluent.backends.adk.evaluation.services import has_local_service
+    from adk_fluent.eval.adk_services import has_local_service
 
     if engine not in ("auto", "adk", "light"):
         raise EvalError(f"run(engine={engine!r}): choose one of auto, adk, light.")
@@ -156,10 +156,9 @@ class _Scene:
     async def result(self, name: str, case: FluentCase, run: int) -> CaseResult:
         """Run a case once."""
         from adk_fluent.backends.adk.api import fresh_services
-        from adk_fluent.backends.adk.evaluation.playing import play
-        from adk_fluent.backends.adk.evaluation.services import judge
-        from adk_fluent.backends.adk.evaluation.sets import eval_case
-        from adk_fluent.backends.adk.evaluation.users import user_of
+        from adk_fluent.eval.adk_services import judge
+        from adk_fluent.eval.adk_sets import eval_case
+        from adk_fluent.eval.playthrough import play, user_of
 
         backend = self._backend()
         compiled = self._compiled(backend, case.target_node)
@@ -194,7 +193,7 @@ class _Scene:
 
     def _wanted(self, case: FluentCase) -> Iterator[Wanted]:
         """The metrics that judge a case: those that need nothing which it does not state."""
-        from adk_fluent.backends.adk.evaluation.services import Wanted
+        from adk_fluent.eval.adk_services import Wanted
 
         suite = self.suite
         scripted = suite.simulation_of(case) is None
@@ -358,8 +357,8 @@ def _absent(case: FluentCase, metric: str) -> Iterator[str]:
 
 def _unseen(case: FluentCase, metric: str, played: Played) -> Iterator[str]:
     """What a metric of ADK's counts, or leaves out, though the case does not show it."""
-    from adk_fluent.backends.adk.evaluation.evaluators import tool_calls
-    from adk_fluent.backends.adk.evaluation.rouge import words
+    from adk_fluent.eval.adk_evaluators import tool_calls
+    from adk_fluent.eval.rouge import words
 
     for number, (turn, did) in enumerate(zip(case.turns, played.invocations, strict=False), 1):
         reference = text_of(turn.reference or "")
@@ -377,8 +376,8 @@ _ANSWERS: Final = "set_model_response"
 
 
 def _turns(case: FluentCase, played: Played) -> Iterator[TurnResult]:
-    from adk_fluent.backends.adk.evaluation.evaluators import tool_calls
-    from adk_fluent.backends.adk.evaluation.sets import words
+    from adk_fluent.eval.adk_evaluators import tool_calls
+    from adk_fluent.eval.adk_sets import words
 
     for index, turn in enumerate(played.invocations):
         wanted = case.turns[index] if index < len(case.turns) else None

@@ -400,7 +400,7 @@ def lift(value: object, where: str, before: Expr[Any] | Node | None = None) -> E
 
 def adopted(value: object, declare: Mapping[str, object] | None = None) -> Expr[Any]:
     """The expression of a native agent; see `adk_fluent.adopt.adopt`."""
-    from adk_fluent.backends.adk.api import read
+    from adk_fluent.adopt.reading.native_trees import read
     from adk_fluent.expr.agent import Agent
     from adk_fluent.expr.remote import RemoteAgent
     from adk_fluent.expr.workflow import FanOut, Loop, Pipeline

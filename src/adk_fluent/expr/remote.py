@@ -159,7 +159,7 @@ class RemoteAgent(Expr[T_co]):
         Traceback (most recent call last):
         adk_fluent.errors.ArgumentError: from_card(): https://169.254.169.254/ is not a public address. ...
         """
-        from adk_fluent.backends.adk.remote.believing import Believed
+        from adk_fluent.a2a.protocol.card_validation import Believed
 
         believed = Believed.of(card, allow_private=allow_private, allow_http=options.get("allow_http", False))
         made = RemoteAgent(name or believed.name, endpoint=believed.url, **options)

@@ -105,8 +105,8 @@ class Terminals(Looking, Generic[T_co]):
         >>> card.name, card.description, [skill.id for skill in card.skills]
         ('pay', 'Pays.', ['pay'])
         """
-        from adk_fluent.backends.adk.remote import sdk
-        from adk_fluent.backends.adk.remote.advertising import card_json
+        from adk_fluent.a2a.protocol import sdk
+        from adk_fluent.a2a.protocol.card_json import card_json
 
         sdk.need("to_agent_card()")
         told = {"name": name, "description": description, "version": version}

@@ -31,6 +31,12 @@ Json = Any
 VERSION: Final = 1
 _NODES: Final = {cls.__name__: cls for cls in NODE_TYPES}
 _OWN_PACKAGE: Final = __name__.partition(".")[0] + "."
+_STORED_UNDER: Final = {
+    f"adk_fluent.adopt.reading.workflow_shapes:{name}": f"adk_fluent.backends.adk.adopting.workflows:{name}"
+    for name in ("GraphFunction", "Onward", "Routed")
+}
+"""Where a class is → where it was when graphs were first stored: these stay readable, with their hashes."""
+_FOUND_AT: Final = {stored: now for now, stored in _STORED_UNDER.items()}
 
 
 def to_dict(root: object) -> dict[str, Json]:
@@ -149,8 +155,14 @@ def _text(data: Json) -> str:
 Namer = Callable[[object, str], Json]
 
 
-def _by_path(value: object, where: str) -> Json:
+def _path(value: object) -> str | None:
+    """The path under which a function or class is stored; `None` if it has none."""
     path = import_path(value)
+    return _STORED_UNDER.get(path, path) if path else None
+
+
+def _by_path(value: object, where: str) -> Json:
+    path = _path(value)
     if path is None:
         name = getattr(value, "__qualname__", None) or f"a {type(value).__qualname__}"
         raise CodecError(
@@ -161,7 +173,7 @@ def _by_path(value: object, where: str) -> Json:
 
 
 def _by_code(rebound: frozenset[int], value: object, where: str) -> Json:
-    if (path := import_path(value)) is not None:
+    if (path := _path(value)) is not None:
         return {"$ref": path}
     if isinstance(value, FunctionType):
         held = bound_values(value, rebound)
@@ -180,7 +192,7 @@ def _code_of(value: object, where: str) -> dict[str, Json]:
     """A function by its code alone: what it holds may hold it again."""
     if isinstance(value, FunctionType):
         return {"$code": [value.__qualname__, _code(value.__code__)]}
-    return {"$type": import_path(value) or type(value).__qualname__}
+    return {"$type": _path(value) or type(value).__qualname__}
 
 
 def _code(value: object) -> Json:
@@ -380,14 +392,15 @@ def _decode_type(data: Json) -> type:
 
 def _resolve(path: str) -> object:
     """The function or class of that path; only what could have been stored under it is given out."""
-    found = find(path)
+    now = _FOUND_AT.get(path, path)
+    found = find(now)
     if found is None:
-        module = path.partition(":")[0]
+        module = now.partition(":")[0]
         raise CodecError(
             f"The stored graph names {path}, which is not loaded. Import {module} first: reading a graph "
             "never imports code."
         )
-    if import_path(found) != path:
+    if import_path(found) != now:
         raise CodecError(f"The stored graph names {path}, which is not where that is defined.")
     return found
 

@@ -10,9 +10,9 @@ from typing import Any, cast
 from google.adk.events.event import Event
 from google.genai import types
 
+from adk_fluent.a2a.protocol import sdk
 from adk_fluent.analysis.facts import analyse
 from adk_fluent.backends.adk.api import approvals as asking
-from adk_fluent.backends.adk.remote import sdk
 from adk_fluent.backends.events import Pending
 from adk_fluent.ir.base import Node
 

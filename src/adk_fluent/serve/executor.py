@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, cast
 from a2a.server.agent_execution import AgentExecutor
 from google.genai import types
 
+from adk_fluent.a2a.protocol import sdk
 from adk_fluent.backends.adk.api import REFUSED, ADKBackend, Compiled, sqlite
-from adk_fluent.backends.adk.remote import sdk
 from adk_fluent.backends.events import AgentEvent, Pending, answers, uncaught
 from adk_fluent.backends.protocol import StoredSession
 from adk_fluent.backends.reading import Reading

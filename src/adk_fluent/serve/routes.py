@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Container, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from adk_fluent.backends.adk.remote import sdk
+from adk_fluent.a2a.protocol import sdk
 
 if TYPE_CHECKING:
     from starlette.requests import Request

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from adk_fluent._tracebacks import briefly
+from adk_fluent.a2a.protocol import sdk
+from adk_fluent.a2a.protocol.card_json import card_json
 from adk_fluent.backends.adk.api import ADKBackend, Compiled, Services
-from adk_fluent.backends.adk.remote import sdk
-from adk_fluent.backends.adk.remote.advertising import card_json
 from adk_fluent.config import ExecutionConfig, execution_config
 from adk_fluent.errors import ArgumentError, what_happened
 from adk_fluent.expr.base import Expr

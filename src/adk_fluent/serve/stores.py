@@ -11,7 +11,7 @@ from inspect import iscoroutinefunction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from adk_fluent.backends.adk.remote import sdk
+from adk_fluent.a2a.protocol import sdk
 from adk_fluent.errors import ArgumentError, MissingExtraError, ServerError, on_one_line
 from adk_fluent.middleware.arguments import of_type
 from adk_fluent.serve.owners import Owned

@@ -1,4 +1,4 @@
-"""The ADK backend: the one place that knows google-adk."""
+"""The ADK backend: makes native agents of expressions, and runs them."""
 
 import logging
 

@@ -13,18 +13,20 @@ Run expressions on ADK
 - `default_backend`: the backend of runs that name none.
 - `fresh_services`: services in memory that no other run uses.
 - `build`: the native agent, or workflow, of an expression, for ADK's own tools.
+- `knowingly`: uses of ADK's experimental and deprecated parts without its warnings.
 - `can_pause`: whether a run of an expression may stop to wait for a person.
 - `OpenTools`: what the tools of an expression hold open, such as connections to MCP servers.
 - `close_inside`: closes the middleware of an expression.
 
 Take over what was made with ADK alone
 
-- `native`: runs native agents and apps, and reads agents from YAML files.
-- `read`: the nodes that a native agent, workflow or app would have been.
-- `proving`: what runs of a native agent and of its expression did, and where they differ.
-- `standing`: runs in which no tool of the user's does anything.
+- `AddedPlugin`: the base of plugins that an app gets because of the expression it is compiled from.
+- `without_crossings`: a tree without what compiling adds where its parts run elsewhere.
+- `made_with`: what ADK's agent for a remote one was made with.
+- `Scripting`: copies of native agents and their tools with scripted models.
+- `BEHIND`: the attribute of a function that ADK calls for a user's, which holds that.
 
-Answer in the place of models
+Answer in the place of models and tools
 
 - `scripting`: the base of backends that ask no agent's own model, and the models that their names mean.
 - `Script`: the responses of one agent, in order.
@@ -33,6 +35,8 @@ Answer in the place of models
 - `ToolCall`: a function call that a scripted model makes.
 - `ModelRequest`: a request to a model, as tests read it.
 - `check_script`: refuses what can never be a response.
+- `around`: what runs in the place of a tool's call, or around it.
+- `Replacing`: the base of plugins that put other tools in the place of an agent's.
 - `injected_names`: the resources that the functions of an expression are given.
 
 Record runs and play them again
@@ -65,18 +69,18 @@ from typing import TYPE_CHECKING
 from adk_fluent._lazy import lazy
 
 if TYPE_CHECKING:
-    from adk_fluent.backends.adk.adopting.reading import read
+    from adk_fluent.backends.adk.added import AddedPlugin
     from adk_fluent.backends.adk.artifacts import places, recorded
     from adk_fluent.backends.adk.compat import ids
     from adk_fluent.backends.adk.compat.clock import clock_of_events
-    from adk_fluent.backends.adk.compat.private import stores_what_plugins_give
+    from adk_fluent.backends.adk.compat.private import made_with, stores_what_plugins_give
+    from adk_fluent.backends.adk.compile.boundaries import without_crossings
     from adk_fluent.backends.adk.compile.scope import can_pause, injected_names
     from adk_fluent.backends.adk.events import approvals, parts
     from adk_fluent.backends.adk.events.signals import REFUSED
-    from adk_fluent.backends.adk.middleware.stack import as_outcome
-    from adk_fluent.backends.adk.remote.noting import Answering, event_of
-    from adk_fluent.backends.adk.resources import close
-    from adk_fluent.backends.adk.running import native, proving, scripting, segments, sqlite, standing
+    from adk_fluent.backends.adk.middleware.stack import Replacing, as_outcome
+    from adk_fluent.backends.adk.resources import BEHIND, close
+    from adk_fluent.backends.adk.running import scripting, segments, sqlite
     from adk_fluent.backends.adk.running.backend import (
         DEFAULT_USER,
         ADKBackend,
@@ -84,31 +88,40 @@ if TYPE_CHECKING:
         build,
         default_backend,
     )
+    from adk_fluent.backends.adk.running.convert import knowingly
     from adk_fluent.backends.adk.running.middleware import close_inside
     from adk_fluent.backends.adk.running.over import BackendOver
     from adk_fluent.backends.adk.running.runner import Services, fresh_services
     from adk_fluent.backends.adk.running.toolsets import OpenTools
+    from adk_fluent.backends.adk.running.unscripted import Scripting
     from adk_fluent.backends.adk.running.visibility import VisibilityPlugin
     from adk_fluent.backends.adk.steps.model_request import ModelRequest
+    from adk_fluent.backends.adk.steps.remote_observation import Answering, event_of
     from adk_fluent.backends.adk.steps.scripted import Response, Script, ScriptedLlm, ToolCall, check_script
+    from adk_fluent.backends.adk.tools import around
     from adk_fluent.backends.adk.tools.inside import works_inside
 
 __all__ = [
+    "BEHIND",
     "DEFAULT_USER",
     "REFUSED",
     "ADKBackend",
+    "AddedPlugin",
     "Answering",
     "BackendOver",
     "Compiled",
     "ModelRequest",
     "OpenTools",
+    "Replacing",
     "Response",
     "Script",
     "ScriptedLlm",
+    "Scripting",
     "Services",
     "ToolCall",
     "VisibilityPlugin",
     "approvals",
+    "around",
     "as_outcome",
     "build",
     "can_pause",
@@ -121,17 +134,16 @@ __all__ = [
     "fresh_services",
     "ids",
     "injected_names",
-    "native",
+    "knowingly",
+    "made_with",
     "parts",
     "places",
-    "proving",
-    "read",
     "recorded",
     "scripting",
     "segments",
     "sqlite",
-    "standing",
     "stores_what_plugins_give",
+    "without_crossings",
     "works_inside",
 ]
 

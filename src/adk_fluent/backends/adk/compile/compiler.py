@@ -35,7 +35,6 @@ from adk_fluent.backends.adk.compile.scope import (
 from adk_fluent.backends.adk.context.delivery import Delivering
 from adk_fluent.backends.adk.context.helper_models import Choose, HelperFor, Helpers, named_model
 from adk_fluent.backends.adk.middleware.stack import NOTHING
-from adk_fluent.backends.adk.remote.step import RemoteComposite
 from adk_fluent.backends.adk.resources import Resources, callback
 from adk_fluent.backends.adk.steps.artifacts import ArtifactAgent
 from adk_fluent.backends.adk.steps.composites import (
@@ -58,6 +57,7 @@ from adk_fluent.backends.adk.steps.leaves import (
 )
 from adk_fluent.backends.adk.steps.llm_agent import FluentLlmAgent
 from adk_fluent.backends.adk.steps.mapping import MapComposite
+from adk_fluent.backends.adk.steps.remote_agent import RemoteComposite
 from adk_fluent.backends.adk.steps.selecting import SelectingLlm
 from adk_fluent.backends.adk.steps.shells import known_as
 from adk_fluent.backends.adk.steps.timing import TimeoutComposite

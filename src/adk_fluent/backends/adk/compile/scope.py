@@ -13,8 +13,8 @@ from pydantic import BaseModel, ValidationError
 
 from adk_fluent.backends.adk.context.helper_models import HelperFor, named_model
 from adk_fluent.backends.adk.middleware.stack import NOTHING, Stack
-from adk_fluent.backends.adk.remote.noting import Answering
 from adk_fluent.backends.adk.resources import Resources
+from adk_fluent.backends.adk.steps.remote_observation import Answering
 from adk_fluent.contracts.refusals import refuse, structural
 from adk_fluent.errors import CompileError
 from adk_fluent.ir.annotations import NO_ANNOTATIONS

@@ -14,13 +14,13 @@ from adk_fluent.backends.adk.durable.around import Surroundings
 from adk_fluent.backends.adk.durable.artifacts import DurableArtifacts
 from adk_fluent.backends.adk.durable.models import Asker, DurableLlm, models_in
 from adk_fluent.backends.adk.durable.steps import Table, Worker
-from adk_fluent.backends.adk.remote.noting import Answering
 from adk_fluent.backends.adk.running.backend import ADKBackend, Compiled
 from adk_fluent.backends.adk.running.runner import Services, fresh_services
 from adk_fluent.backends.adk.running.scripting import model_of_name, name_of_model
 from adk_fluent.backends.adk.running.telemetry import observed
 from adk_fluent.backends.adk.running.toolsets import every_agent
 from adk_fluent.backends.adk.running.unscripted import with_scripted_tools
+from adk_fluent.backends.adk.steps.remote_observation import Answering
 from adk_fluent.config import ExecutionConfig, TelemetryConfig
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.nodes import AgentNode, RemoteAgentNode

@@ -12,12 +12,12 @@ from google.adk.agents.run_config import RunConfig, StreamingMode  # pyright: ig
 from google.adk.events.event import Event
 from google.adk.tools.tool_context import ToolContext
 
+from adk_fluent.a2a.protocol.cards import CardError
+from adk_fluent.a2a.protocol.connections import Call, hears
 from adk_fluent.backends.adk.compat import private
 from adk_fluent.backends.adk.durable.contexts import context_of, dumped
 from adk_fluent.backends.adk.durable.steps import Json, Step, Table, Tell, Worker, current, do, jsonable
-from adk_fluent.backends.adk.remote.cards import CardError
-from adk_fluent.backends.adk.remote.connections import Call, hears
-from adk_fluent.backends.adk.remote.step import Exchange, RemoteComposite
+from adk_fluent.backends.adk.steps.remote_agent import Exchange, RemoteComposite
 from adk_fluent.errors import MockError, what_happened
 from adk_fluent.middleware.faults import is_passing
 

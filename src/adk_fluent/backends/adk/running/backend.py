@@ -34,7 +34,6 @@ from adk_fluent.backends.adk.context.helper_models import named_model
 from adk_fluent.backends.adk.events.approvals import asked_by, message_of
 from adk_fluent.backends.adk.middleware import runs
 from adk_fluent.backends.adk.middleware.parting import check_places
-from adk_fluent.backends.adk.remote.noting import Answering
 from adk_fluent.backends.adk.running.answering import AnsweredOnce, answering
 from adk_fluent.backends.adk.running.convert import (
     Prompt,
@@ -57,6 +56,7 @@ from adk_fluent.backends.adk.running.toolsets import every_agent, in_use, toolse
 from adk_fluent.backends.adk.running.visibility import VisibilityPlugin
 from adk_fluent.backends.adk.steps.live import refuse_live
 from adk_fluent.backends.adk.steps.once import once
+from adk_fluent.backends.adk.steps.remote_observation import Answering
 from adk_fluent.backends.adk.steps.tree import default_model, model_of, tell_default_model
 from adk_fluent.backends.events import AgentEvent
 from adk_fluent.backends.protocol import StoredSession, gathered

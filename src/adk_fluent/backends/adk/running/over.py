@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from google.adk.models import BaseLlm
     from google.adk.plugins.base_plugin import BasePlugin
 
-    from adk_fluent.backends.adk.remote.noting import Answering
+    from adk_fluent.backends.adk.steps.remote_observation import Answering
     from adk_fluent.ir.base import Node
     from adk_fluent.ir.nodes import AgentNode, RemoteAgentNode
 

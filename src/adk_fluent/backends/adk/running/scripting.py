@@ -9,10 +9,10 @@ from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
 from google.adk.plugins.base_plugin import BasePlugin
 
-from adk_fluent.backends.adk.remote.noting import Answering
 from adk_fluent.backends.adk.running.backend import ADKBackend
 from adk_fluent.backends.adk.running.runner import fresh_services
 from adk_fluent.backends.adk.running.unscripted import Unscripted, with_scripted_tools
+from adk_fluent.backends.adk.steps.remote_observation import Answering
 from adk_fluent.backends.adk.steps.tree import default_model
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.nodes import AgentNode, RemoteAgentNode

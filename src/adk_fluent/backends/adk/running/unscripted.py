@@ -24,10 +24,10 @@ from adk_fluent.backends.adk.compile.compiler import ask_others
 from adk_fluent.backends.adk.compile.scope import ModelFor, RemoteFor
 from adk_fluent.backends.adk.context.helper_models import HelperFor
 from adk_fluent.backends.adk.middleware.runs import SCRIPTED
-from adk_fluent.backends.adk.remote.sending import context_for
-from adk_fluent.backends.adk.remote.step import RemoteComposite
 from adk_fluent.backends.adk.steps.leaves import below
 from adk_fluent.backends.adk.steps.llm_agent import FluentLlmAgent
+from adk_fluent.backends.adk.steps.remote_agent import RemoteComposite
+from adk_fluent.backends.adk.steps.remote_requests import context_for
 from adk_fluent.backends.adk.steps.scripted import merge_state
 from adk_fluent.backends.adk.steps.selecting import SelectingLlm, is_scripted
 from adk_fluent.backends.adk.steps.tree import model_of

@@ -7,9 +7,8 @@ later run, also in another process.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import aclosing
-from dataclasses import dataclass, field
 from typing import cast
 
 from google.adk.agents.base_agent import BaseAgent
@@ -21,8 +20,9 @@ from adk_fluent.backends.adk.compat import private
 from adk_fluent.backends.adk.context.functions import state_of
 from adk_fluent.backends.adk.events.signals import failure, note_problems, pauses, refused, starts_again
 from adk_fluent.backends.adk.steps.checkpoints import has_ended, since_checkpoint, start_afresh
-from adk_fluent.backends.adk.steps.leaves import Events, FluentAgent, Position, events_of, waits
-from adk_fluent.backends.adk.steps.passing import end_of, stretch
+from adk_fluent.backends.adk.steps.leaves import Events, Position, events_of, waits
+from adk_fluent.backends.adk.steps.passing import Start, end_of, stretch
+from adk_fluent.backends.adk.steps.per_piece import RelayingAgent
 from adk_fluent.backends.adk.steps.seen import Seen
 from adk_fluent.backends.adk.steps.tree import below
 from adk_fluent.backends.events import DISCARDS
@@ -30,31 +30,9 @@ from adk_fluent.errors import MockError
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.matching import report_missed_label
 from adk_fluent.ir.nodes import NO_LIMIT, LoopNode, RouteNode
-from adk_fluent.ir.passing import Passage
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
-    """Where a composite begins.
-
-    Attributes:
-        index: the child to begin with.
-        resuming: whether an earlier run goes on.
-        rounds: for loops, the rounds that are done.
-        passed: what has happened since the checkpoint that says so.
-        ended: whether the child to begin with has finished already.
-        seen: what the events of that child told.
-    """
-
-    index: int = 0
-    resuming: bool = False
-    rounds: int = 0
-    passed: list[Event] = field(default_factory=list[Event])
-    ended: bool = False
-    seen: Seen = field(default_factory=Seen)
-
-
-class Composite(FluentAgent):
+class Composite(RelayingAgent):
     """Base of agents that run others.
 
     Attributes:
@@ -71,16 +49,6 @@ class Composite(FluentAgent):
     _known: frozenset[str] = PrivateAttr(default=frozenset())
     _movers: frozenset[str] = PrivateAttr(default=frozenset())
     _may_restart: bool = PrivateAttr(default=False)
-    _passages: Mapping[int, Passage] = PrivateAttr(default_factory=dict[int, Passage])
-
-    @property
-    def passages(self) -> Mapping[int, Passage]:
-        """The children, by place, whose answers go on to the next one in pieces."""
-        return self._passages
-
-    def pass_on(self, passages: Mapping[int, Passage]) -> None:
-        """Set which children's answers go on in pieces."""
-        self._passages = {index: passage for index, passage in passages.items() if passage.taking}
 
     def listen(self, enders: Iterable[str], movers: Iterable[str], *, may_restart: bool) -> None:
         """Set whose events end this composite or what is left of its sequence, or start it again."""

@@ -19,9 +19,10 @@ from adk_fluent.backends.adk.compat.temporary import with_temporary
 from adk_fluent.backends.adk.events.signals import pauses
 from adk_fluent.backends.adk.middleware import runs
 from adk_fluent.backends.adk.steps.branches import Attempt, Item, Turns, on_branch
-from adk_fluent.backends.adk.steps.composites import Composite, Start
+from adk_fluent.backends.adk.steps.composites import Composite
 from adk_fluent.backends.adk.steps.concurrency import interleave
 from adk_fluent.backends.adk.steps.leaves import Events, Position
+from adk_fluent.backends.adk.steps.passing import Start
 from adk_fluent.backends.adk.steps.seen import Seen
 from adk_fluent.backends.afoot import Afoot
 from adk_fluent.backends.events import DISCARDS

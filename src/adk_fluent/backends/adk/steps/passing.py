@@ -13,7 +13,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.invocation_context import InvocationContext
@@ -26,15 +25,33 @@ from adk_fluent.backends.adk.steps.branches import Turns
 from adk_fluent.backends.adk.steps.checkpoints import since_checkpoint
 from adk_fluent.backends.adk.steps.concurrency import interleave
 from adk_fluent.backends.adk.steps.leaves import Events, Position
-from adk_fluent.backends.adk.steps.per_piece import Runs, text_keys
+from adk_fluent.backends.adk.steps.per_piece import RelayingAgent, Runs, text_keys
 from adk_fluent.backends.adk.steps.pieces import Feed, Speech, certainty, says_more, taken
 from adk_fluent.backends.adk.steps.seen import Seen
 from adk_fluent.backends.afoot import Afoot
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.passing import Passage
 
-if TYPE_CHECKING:
-    from adk_fluent.backends.adk.steps.composites import Composite, Start
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where a composite begins.
+
+    Attributes:
+        index: the child to begin with.
+        resuming: whether an earlier run goes on.
+        rounds: for loops, the rounds that are done.
+        passed: what has happened since the checkpoint that says so.
+        ended: whether the child to begin with has finished already.
+        seen: what the events of that child told.
+    """
+
+    index: int = 0
+    resuming: bool = False
+    rounds: int = 0
+    passed: list[Event] = field(default_factory=list[Event])
+    ended: bool = False
+    seen: Seen = field(default_factory=Seen)
 
 
 def is_streaming(ctx: InvocationContext) -> bool:
@@ -82,7 +99,7 @@ def end_of(passages: Mapping[int, Passage], index: int) -> int:
     return index
 
 
-def stretch(owner: Composite, ctx: InvocationContext, start: Start, index: int) -> Stretch:
+def stretch(owner: RelayingAgent, ctx: InvocationContext, start: Start, index: int) -> Stretch:
     """The steps that are joined with the one at a place, from there on.
 
     A step whose answer is in the session already, since the run waited or broke off behind it, is not run
@@ -114,7 +131,7 @@ def stretch(owner: Composite, ctx: InvocationContext, start: Start, index: int) 
     return Stretch(owner, Turns(ctx), start, stages, before)
 
 
-def _since(owner: Composite, ctx: InvocationContext, start: Start, index: int) -> list[Event]:
+def _since(owner: RelayingAgent, ctx: InvocationContext, start: Start, index: int) -> list[Event]:
     """What has happened since a step began."""
     position = Position(child=owner.sub_agents[index].name, round=start.rounds)
     return since_checkpoint(ctx, owner, position)
@@ -132,7 +149,7 @@ class Stretch:
         before: the conversation from before all of them.
     """
 
-    owner: Composite
+    owner: RelayingAgent
     turns: Turns
     start: Start
     stages: Sequence[Stage]

@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 import time
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.invocation_context import InvocationContext
 from google.adk.events.event import Event
 from google.adk.events.event_actions import EventActions
 from google.genai import types
+from pydantic import PrivateAttr
 
 from adk_fluent.backends.adk.compat.temporary import with_temporary
 from adk_fluent.backends.adk.events.signals import failure, spoken_text
 from adk_fluent.backends.adk.steps.branches import Attempt
-from adk_fluent.backends.adk.steps.leaves import Events
+from adk_fluent.backends.adk.steps.leaves import Events, FluentAgent
 from adk_fluent.backends.adk.steps.once import already_seen
 from adk_fluent.backends.adk.steps.pieces import Joined, Piece, Voice, answers
 from adk_fluent.backends.adk.steps.seen import Seen
 from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.nodes import AgentNode, RemoteAgentNode
+from adk_fluent.ir.passing import Passage
 from adk_fluent.state.answers import is_structured, returned_type
-
-if TYPE_CHECKING:
-    from adk_fluent.backends.adk.steps.composites import Composite
 
 PIECE: Final = "adk_fluent.piece"
 """Metadata of an event of a run on a piece of an answer: the number of the piece, from 0."""
@@ -44,6 +44,25 @@ def text_keys(node: Node) -> dict[str, str]:
 
 def _agents(node: Node) -> Iterator[AgentNode]:
     return (each for each in walk(node) if isinstance(each, AgentNode))
+
+
+class RelayingAgent(FluentAgent):
+    """Base of agents that pass on the events of their children."""
+
+    _passages: Mapping[int, Passage] = PrivateAttr(default_factory=dict[int, Passage])
+
+    @property
+    def passages(self) -> Mapping[int, Passage]:
+        """The children, by place, whose answers go on to the next one in pieces."""
+        return self._passages
+
+    def pass_on(self, passages: Mapping[int, Passage]) -> None:
+        """Set which children's answers go on in pieces."""
+        self._passages = {index: passage for index, passage in passages.items() if passage.taking}
+
+    @abstractmethod
+    def relay(self, child: BaseAgent, ctx: InvocationContext, seen: Seen) -> Events:
+        """The events of one child, unchanged, noting in `seen` what they ask for."""
 
 
 class Runs:
@@ -66,7 +85,7 @@ class Runs:
 
     def __init__(
         self,
-        owner: Composite,
+        owner: RelayingAgent,
         ctx: InvocationContext,
         node: Node,
         pieces_at: Mapping[str, str],

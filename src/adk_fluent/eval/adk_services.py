@@ -26,7 +26,8 @@ from google.adk.evaluation.evaluator import Evaluator
 from google.adk.evaluation.in_memory_eval_sets_manager import InMemoryEvalSetsManager
 from google.adk.sessions import BaseSessionService
 
-from adk_fluent.backends.adk.evaluation.evaluators import (
+from adk_fluent.backends.adk.api import knowingly
+from adk_fluent.eval.adk_evaluators import (
     TRAJECTORY,
     Complain,
     judge_evaluator,
@@ -35,12 +36,9 @@ from adk_fluent.backends.adk.evaluation.evaluators import (
     refused_evaluator,
     trajectory_evaluator,
 )
-from adk_fluent.backends.adk.evaluation.light import LightService, evaluator_class
-from adk_fluent.backends.adk.evaluation.playing import Played
-from adk_fluent.backends.adk.evaluation.sets import without_thoughts
-from adk_fluent.backends.adk.evaluation.telling import Telling, noted
-from adk_fluent.backends.adk.evaluation.users import refusal
-from adk_fluent.backends.adk.running.convert import knowingly
+from adk_fluent.eval.adk_sets import without_thoughts
+from adk_fluent.eval.light_service import LightService, Telling, evaluator_class, noted
+from adk_fluent.eval.playthrough import Played, refusal
 
 if TYPE_CHECKING:
     from google.adk.evaluation.metric_evaluator_registry import MetricEvaluatorRegistry

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import urljoin, urlsplit
 
 from adk_fluent._redaction import safe_url
-from adk_fluent.backends.adk.remote import sdk
+from adk_fluent.a2a.protocol import sdk
 from adk_fluent.ir.urls import is_url
 from adk_fluent.spelling import did_you_mean
 

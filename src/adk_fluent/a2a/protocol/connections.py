@@ -9,18 +9,19 @@ from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+import httpx
 from google.adk.agents.invocation_context import InvocationContext
 
 from adk_fluent._loops import PerLoop
-from adk_fluent.backends.adk.remote import cards, sdk
-from adk_fluent.backends.adk.remote.hearing import UNFINISHED, Reply, told_in
+from adk_fluent.a2a.protocol import cards, sdk
+from adk_fluent.a2a.protocol.responses import UNFINISHED, Reply, told_in
 from adk_fluent.errors import on_one_line
 from adk_fluent.ir.annotations import AuthConfig
 from adk_fluent.ir.nodes import RemoteAgentNode
 
 if TYPE_CHECKING:
     from google.adk.agents.remote_a2a_agent import RemoteA2aAgent
-    from httpx import AsyncClient
+
 
 CONNECTING = 30.0
 """Seconds that establishing one connection may take.
@@ -47,7 +48,7 @@ class Connection:
         client: carries the credentials, and goes to the origin of the endpoint only.
     """
 
-    def __init__(self, node: RemoteAgentNode, client: AsyncClient) -> None:
+    def __init__(self, node: RemoteAgentNode, client: httpx.AsyncClient) -> None:
         self._node = node
         self._card: Any = None
         self._agents: dict[str, RemoteA2aAgent] = {}
@@ -101,7 +102,7 @@ class Connection:
         self._agents.clear()
 
 
-def _agent(name: str, card: Any, client: AsyncClient) -> RemoteA2aAgent:
+def _agent(name: str, card: Any, client: httpx.AsyncClient) -> RemoteA2aAgent:
     from a2a.client.client import ClientConfig
     from a2a.client.client_factory import ClientFactory
     from google.adk.agents.remote_a2a_agent import RemoteA2aAgent
@@ -124,16 +125,12 @@ def headers_of(auth: AuthConfig | None) -> dict[str, str]:
 
 
 async def _open(node: RemoteAgentNode) -> AsyncGenerator[Connection, None]:
-    import httpx
-
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=100, keepalive_expiry=IDLE_SECONDS)
     timeout = httpx.Timeout(None, connect=CONNECTING)  # how long an answer may take is the step's to say
     headers = {**cards.PLAINLY, **headers_of(node.auth)}
     hooks = [cards.refuse_compressed, partial(cards.bound, node.max_bytes)]
     given: dict[str, Any] = {"event_hooks": {"response": hooks}}
     if node.public_only:
-        from adk_fluent.backends.adk.remote.pinning import PublicOnly
-
         given["transport"] = PublicOnly(httpx.AsyncHTTPTransport(limits=limits))
     async with httpx.AsyncClient(headers=headers, limits=limits, timeout=timeout, **given) as client:
         yield Connection(node, client)
@@ -299,3 +296,50 @@ def hears(ctx: InvocationContext) -> bool:
     """Whether whoever runs this wants answers piece by piece."""
     mode = getattr(ctx.run_config, "streaming_mode", None)
     return mode is not None and mode.value == "sse"
+
+
+# --- public addresses -------------------------------------------------------------------------------
+
+
+class PublicOnly(httpx.AsyncBaseTransport):
+    """A transport that connects to public addresses alone, namely to those that it has checked.
+
+    A name may lead to a public address when it is looked up to be checked, and to a private one a moment
+    later, when the connection is made. So each request is sent to the address that was checked, under the
+    name.
+
+    Args:
+        inner: what sends them.
+    """
+
+    def __init__(self, inner: httpx.AsyncBaseTransport) -> None:
+        self._inner = inner
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Send a request to an address of its host; to the next one where nobody listens.
+
+        Raises:
+            CardError: an address is not public, or there is none.
+        """
+        addresses = await cards.public_addresses(str(request.url))
+        for address in addresses[:-1]:
+            try:
+                return await self._inner.handle_async_request(_sent_to(address, request))
+            except (httpx.ConnectError, httpx.ConnectTimeout):
+                continue
+        return await self._inner.handle_async_request(_sent_to(addresses[-1], request))
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._inner.aclose()
+
+
+def _sent_to(address: str, request: httpx.Request) -> httpx.Request:
+    """The request for an address; `Host`, and the name that a certificate must have, stay."""
+    return httpx.Request(
+        request.method,
+        request.url.copy_with(host=address),
+        headers=request.headers,
+        stream=request.stream,
+        extensions={**request.extensions, "sni_hostname": request.url.host},
+    )

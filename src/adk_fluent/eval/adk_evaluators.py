@@ -16,9 +16,9 @@ from google.adk.evaluation.llm_as_judge_utils import get_eval_status, get_text_f
 from google.adk.evaluation.trajectory_evaluator import TrajectoryEvaluator
 from google.genai import types
 
-from adk_fluent.backends.adk.evaluation.rouge import rouge_1
-from adk_fluent.backends.adk.evaluation.sets import BY_NAME, calls_of, words
 from adk_fluent.errors import what_happened
+from adk_fluent.eval.adk_sets import BY_NAME, calls_of, words
+from adk_fluent.eval.rouge import rouge_1
 
 if TYPE_CHECKING:
     from adk_fluent.eval.judges import FluentJudge

@@ -17,9 +17,7 @@ from google.adk.tools.agent_tool import AgentTool
 from google.adk.tools.function_tool import FunctionTool as AdkFunctionTool
 from google.genai import types
 
-from adk_fluent.backends.adk.added import AddedPlugin
-from adk_fluent.backends.adk.adopting.remotes import read_remote
-from adk_fluent.backends.adk.compile.boundaries import without_crossings
+from adk_fluent.backends.adk.api import AddedPlugin, made_with, without_crossings
 from adk_fluent.errors import ArgumentError
 from adk_fluent.ir._generated import (
     AGENT_FIELDS,
@@ -40,6 +38,7 @@ from adk_fluent.ir.nodes import (
     LoopNode,
     NativeNode,
     ParallelNode,
+    RemoteAgentNode,
     SequenceNode,
 )
 from adk_fluent.ir.tools import GenerateOptions, confirms
@@ -118,7 +117,7 @@ class Reading:
 
     def graph(self, value: object) -> Node:
         """A workflow of ADK 2, as far as its graph is a shape that the analysis knows."""
-        from adk_fluent.backends.adk.adopting.workflows import shape
+        from adk_fluent.adopt.reading.workflow_shapes import shape
 
         name = str(getattr(value, "name", "workflow"))
         body = None if name in self.declare else shape(value, self)
@@ -264,6 +263,29 @@ def _is_added(tool: object, agent: LlmAgent) -> bool:
 
 def _settings(tool: AdkFunctionTool) -> Mapping[str, object]:
     return {name: value for name, value in vars(tool).items() if not name.startswith("_")}
+
+
+# --- remote agents ----------------------------------------------------------------------------------
+
+
+_CALLBACKS: Final = ("before_agent_callback", "after_agent_callback")
+
+
+def read_remote(agent: BaseAgent) -> RemoteAgentNode | str:
+    """The node of a `RemoteA2aAgent`, or why it must stay what it is."""
+    endpoint, seconds, more = made_with(agent)
+    if endpoint is None or not endpoint.startswith(("http://", "https://")):
+        return "its card is no URL"
+    more += tuple(name for name in ("sub_agents", "mode", *_CALLBACKS) if getattr(agent, name, None))
+    if more:
+        return f"it has more than a URL: {', '.join(more)}"
+    said: dict[str, Any] = {"description": agent.description} if agent.description else {}
+    said["raises"] = False  # ADK tells of a failure by an event, too
+    if endpoint.startswith("http://"):
+        from adk_fluent.a2a.protocol.cards import is_loopback  # which the others do not need
+
+        said |= {} if is_loopback(endpoint) else {"allow_http": True}
+    return RemoteAgentNode(name=agent.name, endpoint=endpoint, timeout_seconds=seconds, **said)
 
 
 # --- classes --------------------------------------------------------------------------------------

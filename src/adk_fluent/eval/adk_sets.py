@@ -17,7 +17,7 @@ from google.adk.evaluation.local_eval_sets_manager import convert_eval_set_to_py
 from google.genai import types
 from pydantic import ValidationError
 
-from adk_fluent.backends.adk.running.convert import knowingly
+from adk_fluent.backends.adk.api import knowingly
 from adk_fluent.errors import what_happened
 from adk_fluent.ir.tools import ASKED_BY_ADK
 

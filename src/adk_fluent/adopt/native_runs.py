@@ -8,19 +8,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
-from google.adk.apps.app import App
+from google.adk.apps.app import App, ResumabilityConfig
 
-from adk_fluent.backends.adk.adopting.reading import read
-from adk_fluent.backends.adk.compile.scope import can_pause
-from adk_fluent.backends.adk.running.backend import Compiled
-from adk_fluent.backends.adk.running.convert import knowingly, resumability
+from adk_fluent.adopt.reading.native_trees import read
+from adk_fluent.backends.adk.api import Compiled, can_pause, knowingly
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.errors import ArgumentError, CompileError
 from adk_fluent.ir.naming import Named
 from adk_fluent.ir.native import Configured, is_native, note_configured
 
 
-def adopt(value: object, config: ExecutionConfig) -> Compiled:
+def as_compiled(value: object, config: ExecutionConfig) -> Compiled:
     """What `ADKBackend` runs for a native agent, workflow or `App`.
 
     Args:
@@ -35,8 +33,8 @@ def adopt(value: object, config: ExecutionConfig) -> Compiled:
     if not is_native(value):
         raise ArgumentError(f"ADK cannot run {type(value).__name__}; give an agent, a workflow or an App.")
     root = read(value)
-    pausing = resumability() if can_pause(root) else None
     with knowingly():
+        pausing = ResumabilityConfig(is_resumable=True) if can_pause(root) else None
         app = App(name=config.app_name, root_agent=cast(Any, value), resumability_config=pausing)
     return Compiled(app, Named(root, {}), config)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Protocol
 
 from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.llm_agent import LlmAgent
@@ -20,10 +20,27 @@ from adk_fluent.ir.nodes import NO_LIMIT, LoopNode, ParallelNode, RouteNode, Seq
 from adk_fluent.ir.sighting import Sightings
 from adk_fluent.ir.source import sightings
 
-if TYPE_CHECKING:
-    from adk_fluent.backends.adk.adopting.reading import Reading
-
 _DEFAULT: Final = "__DEFAULT__"
+
+
+class NodeReader(Protocol):
+    """Reads the nodes of a graph."""
+
+    def agent(self, agent: BaseAgent) -> Node:
+        """An agent of ADK's with all below it."""
+        ...
+
+    def llm(self, agent: LlmAgent) -> Node:
+        """An agent that asks a model."""
+        ...
+
+    def graph(self, value: object) -> Node:
+        """A graph inside this one."""
+        ...
+
+    def unknown(self, value: object, name: str) -> Node:
+        """What cannot be looked into."""
+        ...
 
 
 @frozen
@@ -107,7 +124,7 @@ class _OtherShape(Exception):
     """The graph is none of the shapes that a tree has."""
 
 
-def shape(workflow: Any, reading: Reading) -> Node | None:
+def shape(workflow: Any, reading: NodeReader) -> Node | None:
     """What can be known of a workflow; `None` for a graph of another shape."""
     graph = getattr(workflow, "graph", None)
     if graph is None or not graph.edges:
@@ -122,7 +139,7 @@ def shape(workflow: Any, reading: Reading) -> Node | None:
 class _Shape:
     """Turns the edges of a graph into steps."""
 
-    def __init__(self, edges: list[Any], reading: Reading) -> None:
+    def __init__(self, edges: list[Any], reading: NodeReader) -> None:
         self._reading = reading
         self._nodes: dict[str, Any] = {}
         self._ways: dict[str, list[tuple[object, str]]] = {}

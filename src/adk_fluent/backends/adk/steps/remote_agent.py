@@ -19,15 +19,10 @@ from pydantic import PrivateAttr
 
 from adk_fluent._limit import Limit
 from adk_fluent._redaction import safe_url
-from adk_fluent.backends.adk.compat import private
-from adk_fluent.backends.adk.compat.temporary import with_temporary
-from adk_fluent.backends.adk.context.functions import state_of
-from adk_fluent.backends.adk.events.approvals import CONFIRMATION
-from adk_fluent.backends.adk.events.signals import REFUSED, failure, refused
-from adk_fluent.backends.adk.remote import sdk
-from adk_fluent.backends.adk.remote.cards import TOO_LONG, CardError
-from adk_fluent.backends.adk.remote.connections import Call, agent_for, connection, hears
-from adk_fluent.backends.adk.remote.hearing import (
+from adk_fluent.a2a.protocol import sdk
+from adk_fluent.a2a.protocol.cards import TOO_LONG, CardError
+from adk_fluent.a2a.protocol.connections import Call, agent_for, connection, hears
+from adk_fluent.a2a.protocol.responses import (
     FAILED,
     WAITING,
     Hearing,
@@ -39,8 +34,16 @@ from adk_fluent.backends.adk.remote.hearing import (
     state_in,
     words,
 )
-from adk_fluent.backends.adk.remote.noting import Answering, noted, request_of, tell
-from adk_fluent.backends.adk.remote.sending import (
+from adk_fluent.backends.adk.compat import private
+from adk_fluent.backends.adk.compat.temporary import with_temporary
+from adk_fluent.backends.adk.context.functions import state_of
+from adk_fluent.backends.adk.events.approvals import CONFIRMATION
+from adk_fluent.backends.adk.events.signals import REFUSED, failure, refused
+from adk_fluent.backends.adk.steps.composites import Composite
+from adk_fluent.backends.adk.steps.leaves import Events
+from adk_fluent.backends.adk.steps.passing import Start
+from adk_fluent.backends.adk.steps.remote_observation import Answering, noted, request_of, tell
+from adk_fluent.backends.adk.steps.remote_requests import (
     OF_OTHERS,
     InputError,
     answer_for,
@@ -50,8 +53,6 @@ from adk_fluent.backends.adk.remote.sending import (
     refuses,
     request_in,
 )
-from adk_fluent.backends.adk.steps.composites import Composite, Start
-from adk_fluent.backends.adk.steps.leaves import Events
 from adk_fluent.backends.adk.steps.shrinking import removal
 from adk_fluent.errors import (
     AnswerError,

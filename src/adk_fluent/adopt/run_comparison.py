@@ -12,9 +12,9 @@ from google.adk.agents.base_agent import BaseAgent
 from google.adk.apps.app import App
 from google.adk.models.llm_request import LlmRequest
 
-from adk_fluent.backends.adk.running.native import adopt
-from adk_fluent.backends.adk.running.standing import StandingBackend
-from adk_fluent.backends.adk.running.unscripted import Scripting
+from adk_fluent.adopt.native_runs import as_compiled
+from adk_fluent.adopt.tool_stubs import StandingBackend
+from adk_fluent.backends.adk.api import Scripting
 from adk_fluent.backends.events import AgentEvent
 from adk_fluent.backends.mock import MockBackend
 from adk_fluent.config import ExecutionConfig
@@ -128,7 +128,7 @@ async def played(value: Any, backend: MockBackend, prompt: str, state: Mapping[s
     scripted = scripting.of(root) if isinstance(root, BaseAgent) else root
     if isinstance(value, App):
         scripted = value.model_copy(update={"root_agent": scripted, "plugins": [*value.plugins]})
-    compiled = adopt(scripted, ExecutionConfig())
+    compiled = as_compiled(scripted, ExecutionConfig())
     compiled.app.plugins.extend(backend.plugins())  # they answer where no copy could be made
     with restoring(backend):
         events = await backend.run(compiled, prompt, session_id="proof", state=dict(state))

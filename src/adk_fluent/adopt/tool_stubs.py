@@ -14,7 +14,7 @@ from google.adk.tools.function_tool import FunctionTool
 from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
-from adk_fluent.backends.adk.resources import BEHIND
+from adk_fluent.backends.adk.api import BEHIND
 from adk_fluent.backends.mock import MockBackend
 from adk_fluent.backends.stand_ins import smallest
 from adk_fluent.ir.base import Node, walk

@@ -13,8 +13,7 @@ from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.tool_confirmation import ToolConfirmation
 from google.adk.tools.tool_context import ToolContext
 
-from adk_fluent.backends.adk.middleware.stack import Replacing
-from adk_fluent.backends.adk.tools.around import Around, Asking, Call, Pretending, around_tool, asks
+from adk_fluent.backends.adk.api import Replacing, around
 
 
 class ToolMocks(BasePlugin, Replacing):
@@ -38,14 +37,14 @@ class ToolMocks(BasePlugin, Replacing):
         """Forget how many calls asked in the turn before."""
         self._asked = 0
 
-    def _asking(self, mock: Around) -> Around:
-        async def call(call: Call) -> Any:
+    def _asking(self, mock: around.Around) -> around.Around:
+        async def call(call: around.Call) -> Any:
             async def proceed(args: dict[str, Any]) -> Any:
                 return await mock(replace(call, args=args))
 
             answer = call.context.tool_confirmation
-            if (answer is None or not answer.confirmed) and await asks(call):
-                return await Asking(None)(replace(call, proceed=proceed))
+            if (answer is None or not answer.confirmed) and await around.asks(call):
+                return await around.Asking(None)(replace(call, proceed=proceed))
             return await mock(call)
 
         return call
@@ -62,7 +61,7 @@ class ToolMocks(BasePlugin, Replacing):
         """The mock of a tool that has one."""
         if tool.name not in self._mocks or _MOCKED in vars(tool):
             return tool
-        made = around_tool(tool, self._mocks[tool.name])
+        made = around.around_tool(tool, self._mocks[tool.name])
         vars(made)[_MOCKED] = True
         return made
 
@@ -73,7 +72,9 @@ class ToolMocks(BasePlugin, Replacing):
         if tool.name not in self._mocks:
             return None
         if _MOCKED not in vars(tool):  # an agent of ADK's makes an approved call
-            result = await self._mocks[tool.name](Call(tool.name, tool_args, tool_context, _never, tool))
+            result = await self._mocks[tool.name](
+                around.Call(tool.name, tool_args, tool_context, _never, tool)
+            )
             return cast("dict[str, Any]", result) if isinstance(result, dict) else {"result": result}
         if tool_context.tool_confirmation is None and self._asked >= self._answers():
             tool_context.tool_confirmation = ToolConfirmation(confirmed=True)
@@ -94,13 +95,13 @@ async def _never(args: dict[str, Any]) -> Any:
 _MOCKED: Final = "_adk_fluent_mocked"
 
 
-def _pretending(output: Any) -> Around:
+def _pretending(output: Any) -> around.Around:
     again: object = getattr(output, "again", None)
     if callable(again):  # what was recorded also does what the tool did beside its result
 
-        async def repeat(call: Call) -> Any:
+        async def repeat(call: around.Call) -> Any:
             return await cast(Any, again)(call.context, call.args)
 
         return repeat
     raised = isinstance(output, BaseException) or callable(output)
-    return Pretending(None, output) if raised else Pretending(output, None)
+    return around.Pretending(None, output) if raised else around.Pretending(output, None)

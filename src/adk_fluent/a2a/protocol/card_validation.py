@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from adk_fluent._redaction import safe_url
-from adk_fluent.backends.adk.remote import cards, sdk
+from adk_fluent.a2a.protocol import cards, sdk
 from adk_fluent.errors import ArgumentError
 
 

@@ -21,7 +21,7 @@ from typing import Any, Final, cast
 from google.adk.events.event import Event
 from google.genai import types
 
-from adk_fluent.backends.adk.remote import sdk
+from adk_fluent.a2a.protocol import sdk
 
 FAILED: Final = frozenset({"failed", "canceled", "rejected"})
 """The states in which a task has ended without a result."""

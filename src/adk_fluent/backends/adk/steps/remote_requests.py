@@ -12,9 +12,9 @@ from google.genai import types
 from pydantic import BaseModel, ValidationError
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
+from adk_fluent.a2a.protocol import sdk
 from adk_fluent.backends.adk.context.entries import conversation
 from adk_fluent.backends.adk.events.approvals import CREDENTIAL, answer_in, answer_to
-from adk_fluent.backends.adk.remote import sdk
 from adk_fluent.backends.adk.steps.checkpoints import is_below
 from adk_fluent.backends.events import DISCARDS
 from adk_fluent.ir.nodes import RemoteAgentNode

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from adk_fluent._redaction import safe_url
+from adk_fluent.a2a.protocol import sdk
 from adk_fluent.analysis.visibility import infer_visibility
-from adk_fluent.backends.adk.remote import sdk
 from adk_fluent.errors import ArgumentError
 from adk_fluent.ir.annotations import AuthConfig
 from adk_fluent.ir.base import Node, walk

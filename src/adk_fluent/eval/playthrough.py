@@ -6,29 +6,34 @@ import time
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from google.adk.agents.callback_context import CallbackContext
 from google.adk.evaluation.app_details import AgentDetails, AppDetails
 from google.adk.evaluation.eval_case import EvalCase, Invocation, InvocationEvents
 from google.adk.evaluation.evaluation_generator import EvaluationGenerator
-from google.adk.evaluation.simulation.user_simulator import Status
+from google.adk.evaluation.simulation.llm_backed_user_simulator import LlmBackedUserSimulatorConfig
+from google.adk.evaluation.simulation.user_simulator import NextUserMessage, Status
+from google.adk.evaluation.simulation.user_simulator_provider import UserSimulatorProvider
 from google.adk.events.event import Event
+from google.adk.models import LLMRegistry
 from google.adk.models.llm_request import LlmRequest
 from google.adk.plugins.base_plugin import BasePlugin
 from google.genai import types
+from google.genai.types import GenerateContentConfig
 
-from adk_fluent.backends.adk.evaluation.mocks import ToolMocks
-from adk_fluent.backends.adk.evaluation.sets import USER, thinks, without_thoughts
-from adk_fluent.backends.adk.evaluation.users import SimulatedUser
-from adk_fluent.backends.adk.events.approvals import CONFIRMATION, addressed, approvals_of, pending_in
-from adk_fluent.backends.adk.running.backend import ADKBackend, Compiled
-from adk_fluent.backends.adk.running.runner import Services
+from adk_fluent import _real_models
+from adk_fluent.backends.adk.api import ADKBackend, Compiled, Services, approvals, knowingly
 from adk_fluent.backends.events import AgentEvent, Usage, uncaught
 from adk_fluent.backends.recent import Recent
-from adk_fluent.errors import EvalError, MissingExtraError, install, no_answer, what_happened
+from adk_fluent.errors import EvalError, MissingExtraError, RealModelError, install, no_answer, what_happened
+from adk_fluent.eval.adk_sets import USER, thinks, without_thoughts
+from adk_fluent.eval.tool_mocks import ToolMocks
 from adk_fluent.ir.base import walk
 from adk_fluent.ir.naming import Named
+
+if TYPE_CHECKING:
+    from adk_fluent.eval.simulation import UserSimulation
 
 
 @dataclass(frozen=True)
@@ -97,14 +102,14 @@ async def play(
             if said is None:
                 content = True
                 break
-            said, stray = addressed(said, log.native)
+            said, stray = approvals.addressed(said, log.native)
             if stray is not None:
                 raise EvalError(_STRAY.format(len(log.turns) + 1, stray))
             log.starts(said)
             tools.next_turn()
             where: dict[str, Any] = {"services": kept, "user_id": USER, "session_id": session_id}
-            if approvals := approvals_of(said):
-                events = backend.resume(scene, approvals=approvals, **where)
+            if given := approvals.approvals_of(said):
+                events = backend.resume(scene, approvals=given, **where)
             else:
                 events = backend.stream(scene, said, streaming=False, state=state, **where)
             state = {}
@@ -137,7 +142,7 @@ async def play(
         waiting=tuple(
             f"{one.agent!r} waits for approval: {one.message}"
             for event in (log.turns[-1] if log.turns else ())
-            for one in pending_in(event)
+            for one in approvals.pending_in(event)
         ),
     )
 
@@ -171,7 +176,7 @@ _STRAY: Final = (
 def _approvals_in(said: types.Content) -> int:
     """How many answers to confirmations there are in a message."""
     given = (part.function_response for part in said.parts or ())
-    return sum(one is not None and one.name == CONFIRMATION for one in given)
+    return sum(one is not None and one.name == approvals.CONFIRMATION for one in given)
 
 
 class _Log:
@@ -283,3 +288,65 @@ class _Requests(BasePlugin):
             instructions=told if isinstance(told, str) else str(told or ""),
             tool_declarations=list(llm_request.config.tools or ()),
         )
+
+
+# --- models outside of the pipeline: the simulated user, and the judges of metrics -----------------
+
+
+class SimulatedUser(Protocol):
+    """Speaks for the user of a case, as ADK's `UserSimulator` does."""
+
+    async def get_next_user_message(self, events: list[Event]) -> NextUserMessage:
+        """The next message of the user, after these events."""
+        ...
+
+
+def user_of(case: EvalCase, simulation: UserSimulation | None) -> SimulatedUser:
+    """The user of a case: what the case says, or a model that plays it."""
+    with knowingly():
+        if simulation is None:
+            return UserSimulatorProvider().provide(case)
+        user = UserSimulatorProvider(simulator_config(simulation)).provide(case)
+        return _Guarded(user, simulation.model)
+
+
+class _Guarded:
+    """A simulated user that asks no real model where that is forbidden."""
+
+    def __init__(self, inner: SimulatedUser, model: str) -> None:
+        self._inner, self._model = inner, model
+
+    async def get_next_user_message(self, events: list[Event]) -> NextUserMessage:
+        """The next message; the case itself says the first.
+
+        Raises:
+            RealModelError: a test would ask a real model.
+        """
+        refused = refusal("The simulated user", self._model, "Script the turns of the case")
+        if events and refused is not None:
+            raise refused
+        return await self._inner.get_next_user_message(events)
+
+
+def refusal(who: str, model: str, remedy: str) -> RealModelError | None:
+    """Why the model of this name must not be asked; `None` if it may be, or if ADK knows no such model.
+
+    Args:
+        who: who would ask it.
+        remedy: what to do instead.
+    """
+    try:
+        cls = LLMRegistry.resolve(model)
+    except (ImportError, ValueError):  # ADK says what is missing when it is asked
+        return None
+    return _real_models.refusal(who, model, remedy) if _real_models.forbids_class(cls) else None
+
+
+def simulator_config(simulation: UserSimulation) -> LlmBackedUserSimulatorConfig:
+    """How ADK's simulator plays a user."""
+    return LlmBackedUserSimulatorConfig(
+        model=simulation.model,
+        # ADK's own default asks for thoughts, which not every model gives
+        model_configuration=GenerateContentConfig(),
+        max_allowed_invocations=simulation.max_turns,
+    )
