@@ -12,20 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from adk_fluent.analysis.plan import Step
 from adk_fluent.analysis.values.fact import ABSENT, PRESENT, UNKNOWN
-from adk_fluent.ir.execution import (
-    ByModel,
-    Execution,
-    FirstMatch,
-    FirstSuccess,
-    InOrder,
-    InParallel,
-    Leaf,
-    OnFailure,
-    PerItem,
-    RaceToSuccess,
-    Repeated,
-    Wrapped,
-)
+from adk_fluent.ir import execution
 from adk_fluent.ir.files import ANY_FILE, ArtifactUse
 from adk_fluent.ir.nodes import AgentNode, ArtifactNode, TransferNode
 
@@ -102,10 +89,14 @@ def file_flow(facts: Facts) -> FileFlow:
 def _may_precede(step: Step, other: Step) -> bool:
     """Whether a step may have run when another one does: before, a round before, or beside it."""
     both = next(around for around in (other, *other.above()) if around.index <= step.index < around.end)
-    if any(isinstance(around.node.runs, (Repeated, PerItem)) for around in (both, *both.above())):
+    if any(
+        isinstance(around.node.runs, (execution.Repeated, execution.PerItem))
+        for around in (both, *both.above())
+    ):
         return True
     return both.node.runs.apart or (
-        step.index < other.index and not isinstance(both.node.runs, (FirstMatch, OnFailure))
+        step.index < other.index
+        and not isinstance(both.node.runs, (execution.FirstMatch, execution.OnFailure))
     )
 
 
@@ -233,7 +224,7 @@ class _Walk:
         ways = [dict(known) for _ in step.children]
         for child, way in zip(step.children, ways, strict=True):
             self.visit(child, way)
-        closed = isinstance(step.node.runs, FirstMatch) and step.node.runs.default
+        closed = isinstance(step.node.runs, execution.FirstMatch) and step.node.runs.default
         _settle(known, ways if closed else [*ways, known])
 
     def until_one_succeeds(self, step: Step, known: Known) -> None:
@@ -324,17 +315,17 @@ def _together(known: Known, ways: list[Known], touched: list[Known]) -> Known:
 
 
 _Pass = Callable[[_Walk, Step, Known], None]
-PASS: Final[Mapping[type[Execution], _Pass]] = {
-    Leaf: _Walk.uses,
-    ByModel: _Walk.by_model,
-    InOrder: _Walk.in_order,
-    Wrapped: _Walk.in_order,
-    Repeated: _Walk.again,
-    InParallel: _Walk.at_once,
-    FirstMatch: _Walk.one_of,
-    OnFailure: _Walk.one_of,
-    FirstSuccess: _Walk.until_one_succeeds,
-    RaceToSuccess: _Walk.until_one_succeeds,
-    PerItem: _Walk.per_item,
+PASS: Final[Mapping[type[execution.Execution], _Pass]] = {
+    execution.Leaf: _Walk.uses,
+    execution.ByModel: _Walk.by_model,
+    execution.InOrder: _Walk.in_order,
+    execution.Wrapped: _Walk.in_order,
+    execution.Repeated: _Walk.again,
+    execution.InParallel: _Walk.at_once,
+    execution.FirstMatch: _Walk.one_of,
+    execution.OnFailure: _Walk.one_of,
+    execution.FirstSuccess: _Walk.until_one_succeeds,
+    execution.RaceToSuccess: _Walk.until_one_succeeds,
+    execution.PerItem: _Walk.per_item,
 }
 """How the walk passes a node, by how it runs its children."""

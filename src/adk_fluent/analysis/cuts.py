@@ -12,8 +12,8 @@ from adk_fluent.analysis.talk.sight import EVERYTHING, sight_of
 from adk_fluent.analysis.values.fact import PRESENT, STATUS, Fact
 from adk_fluent.analysis.walk.side_effects import owner_of
 from adk_fluent.context.spec import Context
+from adk_fluent.ir import execution
 from adk_fluent.ir.annotations import ExecutionBoundary, TransformSpec
-from adk_fluent.ir.execution import InOrder, InParallel, PerItem
 from adk_fluent.ir.nodes import CaptureNode, TransferNode
 from adk_fluent.ir.scopes import is_temporary
 from adk_fluent.state.effects import Copies, Holds, Needs, Removes, Sets, Transform, Writes, all_effects
@@ -101,7 +101,9 @@ def boundaries(facts: Facts) -> list[Step]:
 def obstacle(facts: Facts, cut: Step) -> Obstacle | None:
     """What keeps a run from being cut before a step; `None` if nothing does."""
     around = list(cut.above())
-    outermost = next((step for step in reversed(around) if not isinstance(step.node.runs, InOrder)), None)
+    outermost = next(
+        (step for step in reversed(around) if not isinstance(step.node.runs, execution.InOrder)), None
+    )
     if outermost is not None:
         return Obstacle(cut, outermost, "construct")
     child = cut
@@ -211,7 +213,9 @@ def _takes_all(facts: Facts, step: Step) -> bool:
 
 
 def _at_once(step: Step) -> bool:
-    return any(isinstance(outer.node.runs, (InParallel, PerItem)) for outer in step.above())
+    return any(
+        isinstance(outer.node.runs, (execution.InParallel, execution.PerItem)) for outer in step.above()
+    )
 
 
 def schema_fields(facts: Facts) -> dict[str, StateFieldRef]:

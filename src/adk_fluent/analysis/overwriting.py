@@ -15,21 +15,8 @@ from typing import TYPE_CHECKING, Final
 from adk_fluent.analysis.plan import Step
 from adk_fluent.analysis.values.matches import exhaustive
 from adk_fluent.analysis.walk.side_effects import may_hand_over
+from adk_fluent.ir import execution
 from adk_fluent.ir.base import Node
-from adk_fluent.ir.execution import (
-    ByModel,
-    Execution,
-    FirstMatch,
-    FirstSuccess,
-    InOrder,
-    InParallel,
-    Leaf,
-    OnFailure,
-    PerItem,
-    RaceToSuccess,
-    Repeated,
-    Wrapped,
-)
 from adk_fluent.ir.nodes import (
     AgentNode,
     GateNode,
@@ -243,7 +230,7 @@ class _Backwards:
         _either(ahead, self._each(step, ahead, limits))
 
     def route(self, step: Step, ahead: Ahead, limits: Limits) -> None:
-        runs: FirstMatch = step.node.runs
+        runs: execution.FirstMatch = step.node.runs
         ways = self._each(step, ahead, limits)
         open_end = not runs.default and not exhaustive(runs.tests)
         _either(ahead, [*ways, _soonest(ahead)] if open_end else ways)
@@ -301,17 +288,17 @@ def _either(ahead: Ahead, ways: list[Ahead]) -> None:
 
 
 _Pass = Callable[[_Backwards, Step, Ahead, Limits], None]
-PASS: Final[Mapping[type[Execution], _Pass]] = {
-    Leaf: _Backwards.step,
-    ByModel: _Backwards.agent,
-    InOrder: _Backwards.in_order,
-    Wrapped: _Backwards.in_order,
-    Repeated: _Backwards.loop,
-    InParallel: _Backwards.parallel,
-    FirstMatch: _Backwards.route,
-    OnFailure: _Backwards.remote,
-    FirstSuccess: _Backwards.fallback,
-    RaceToSuccess: _Backwards.race,
-    PerItem: _Backwards.over_items,
+PASS: Final[Mapping[type[execution.Execution], _Pass]] = {
+    execution.Leaf: _Backwards.step,
+    execution.ByModel: _Backwards.agent,
+    execution.InOrder: _Backwards.in_order,
+    execution.Wrapped: _Backwards.in_order,
+    execution.Repeated: _Backwards.loop,
+    execution.InParallel: _Backwards.parallel,
+    execution.FirstMatch: _Backwards.route,
+    execution.OnFailure: _Backwards.remote,
+    execution.FirstSuccess: _Backwards.fallback,
+    execution.RaceToSuccess: _Backwards.race,
+    execution.PerItem: _Backwards.over_items,
 }
 """How the walk passes a node, by how it runs its children."""

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import FrozenInstanceError, dataclass
 from typing import Any, Final, NoReturn
 
+from adk_fluent.ir import execution
 from adk_fluent.ir.base import Node
-from adk_fluent.ir.execution import ByModel, FirstMatch, Repeated
 from adk_fluent.ir.naming import NameGiver, named_nodes
 from adk_fluent.ir.nodes import (
     TransferNode,
@@ -81,8 +81,12 @@ class Step:
 
 def hand_over_targets(step: Step) -> list[Step]:
     """The agents to which ADK offers the model of a step to hand over: below it, above it and beside it."""
-    found, parent = list(step.children) if isinstance(step.node.runs, ByModel) else [], step.parent
-    if isinstance(step.node.runs, ByModel) and parent is not None and isinstance(parent.node.runs, ByModel):
+    found, parent = list(step.children) if isinstance(step.node.runs, execution.ByModel) else [], step.parent
+    if (
+        isinstance(step.node.runs, execution.ByModel)
+        and parent is not None
+        and isinstance(parent.node.runs, execution.ByModel)
+    ):
         if step.node.disallow_transfer_to_parent is not True:
             found.append(parent)
         if step.node.disallow_transfer_to_peers is not True:
@@ -92,7 +96,7 @@ def hand_over_targets(step: Step) -> list[Step]:
 
 def first_after(step: Step) -> int:
     """The lowest index that a step which runs after this one can have: in a loop, that of the loop."""
-    loops = [outer.index for outer in step.above() if isinstance(outer.node.runs, Repeated)]
+    loops = [outer.index for outer in step.above() if isinstance(outer.node.runs, execution.Repeated)]
     return min(loops, default=step.index)
 
 
@@ -162,13 +166,13 @@ def _origin(node: Node, given: Mapping[str, Node]) -> str:
 def branch_names(step: Step, children: Sequence[Step]) -> str:
     """How a message calls some alternatives of a step: the branches of a route by their tests."""
     runs = step.node.runs
-    if isinstance(runs, FirstMatch):
+    if isinstance(runs, execution.FirstMatch):
         numbers = [step.children.index(child) for child in children]
         return at_most_three([_test_of(runs, number, step.children[number]) for number in numbers])
     return at_most_three([repr(child.name) for child in children])
 
 
-def _test_of(runs: FirstMatch, number: int, child: Step) -> str:
+def _test_of(runs: execution.FirstMatch, number: int, child: Step) -> str:
     if number >= len(runs.tests):
         return f"otherwise ({child.name!r})"
     test = runs.tests[number]

@@ -8,9 +8,9 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any, Final
 
+from adk_fluent.ir import execution
 from adk_fluent.ir.annotations import NO_ANNOTATIONS, Visibility
 from adk_fluent.ir.base import Node, root_of, walk
-from adk_fluent.ir.execution import STEP_BY_STEP, FirstSuccess, InOrder, RaceToSuccess
 from adk_fluent.ir.naming import NameGiver, named_nodes
 from adk_fluent.ir.nodes import KnownNativeNode, NativeNode, TransferNode
 
@@ -198,7 +198,7 @@ class _Inference:
 
     def _order(self, place: _Place) -> None:
         """What follows those inside the place."""
-        in_order = isinstance(place.node.runs, STEP_BY_STEP)
+        in_order = isinstance(place.node.runs, execution.STEP_BY_STEP)
         follows, surely = place.follows, place.follows_surely
         for child in reversed(place.children):
             child.follows, child.follows_surely = follows, surely
@@ -227,7 +227,7 @@ def _answers(place: _Place) -> bool:
     inside = [child.answers for child in place.children]
     if place.node.speaks:
         return place.said in (None, "user") or any(inside)
-    if isinstance(place.node.runs, (FirstSuccess, RaceToSuccess)):
+    if isinstance(place.node.runs, execution.UNTIL_SUCCESS):
         return bool(inside) and all(inside)
     return any(inside) and not place.node.may_be_skipped
 
@@ -251,7 +251,7 @@ def _hands_over_last(place: _Place) -> bool:
     left = place
     for outer in _outwards(place):
         left = outer
-        if isinstance(outer.node.runs, InOrder):
+        if isinstance(outer.node.runs, execution.InOrder):
             break
     return not left.follows
 
@@ -269,7 +269,7 @@ def _is_last_in(place: _Place, final: set[str]) -> bool:
         if outer.name in final:
             return True
         parent = outer.parent
-        if parent is not None and isinstance(parent.node.runs, STEP_BY_STEP):
+        if parent is not None and isinstance(parent.node.runs, execution.STEP_BY_STEP):
             later = parent.children[parent.children.index(outer) + 1 :]
             if any(child.speaks for child in later):
                 return False

@@ -10,8 +10,8 @@ from adk_fluent.analysis.values.kinds import fits
 from adk_fluent.analysis.visibility import STANDS_IN
 from adk_fluent.backends.events import AgentEvent, Pending, answers, standing, whole
 from adk_fluent.errors import AnswerError, sentence
+from adk_fluent.ir import execution
 from adk_fluent.ir.base import UNSET, Node, walk
-from adk_fluent.ir.execution import STEP_BY_STEP, ByModel, FirstMatch, PerItem
 from adk_fluent.ir.naming import Named
 from adk_fluent.ir.nodes import (
     AgentNode,
@@ -114,7 +114,7 @@ def speakers(node: Node) -> list[Node]:
     if node.annotations.visibility == "zero_cost":
         return []
     children = [found for child in node.children if (found := speakers(child))]
-    if isinstance(node.runs, STEP_BY_STEP):
+    if isinstance(node.runs, execution.STEP_BY_STEP):
         return children[-1] if children else []
     inside = [speaker for found in children for speaker in found]
     return [node, *inside] if node.speaks else inside
@@ -178,7 +178,7 @@ def _below_model(node: Node) -> Iterable[Node]:
     """The agents below one to which its model may hand over, so that they answer instead of it."""
     return (
         (speaker for child in node.children for speaker in speakers(child))
-        if isinstance(node.runs, ByModel)
+        if isinstance(node.runs, execution.ByModel)
         else ()
     )
 
@@ -216,9 +216,9 @@ class _Search:
             return self._silent(node)
         speaking = [child for child in node.children if speakers(child)]
         heard = [child for child in speaking if self._spoke(child)]
-        if isinstance(node.runs, (FirstMatch, PerItem)) and not heard:
+        if isinstance(node.runs, (execution.FirstMatch, execution.PerItem)) and not heard:
             return self._absent(node, self._not_run(node.runs))
-        if isinstance(node.runs, STEP_BY_STEP) or not heard:
+        if isinstance(node.runs, execution.STEP_BY_STEP) or not heard:
             heard = speaking
         return self.why(heard[-1]) if heard else None
 
@@ -242,9 +242,9 @@ class _Search:
     def _spoke(self, node: Node) -> bool:
         return any(below.name in self.spoke for below in walk(node))
 
-    def _not_run(self, runs: FirstMatch | PerItem) -> str:
+    def _not_run(self, runs: execution.FirstMatch | execution.PerItem) -> str:
         """Why nothing below a node ran."""
-        if isinstance(runs, PerItem):
+        if isinstance(runs, execution.PerItem):
             return f"state key {runs.items!r} holds no items"
         if runs.key is not None:
             value = self.state.get(runs.key)

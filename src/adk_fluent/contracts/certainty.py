@@ -9,7 +9,7 @@ from adk_fluent.analysis.plan import Step
 from adk_fluent.analysis.values.read import Read
 from adk_fluent.contracts.findings.missing import about
 from adk_fluent.contracts.report import ContractIssue, Severity
-from adk_fluent.ir.execution import ONE_COUNTS, SILENT_FRAMES, FirstMatch, InParallel, PerItem
+from adk_fluent.ir import execution
 from adk_fluent.ir.nodes import (
     AgentNode,
     ArtifactNode,
@@ -70,13 +70,13 @@ def _fails_without(read: Read) -> bool:
         return not _chooses(read.step)
     if isinstance(node, TransformNode | ArtifactNode):
         return Needs(read.key) in effects_of(node)
-    return isinstance(node.runs, PerItem) and read.via == "list"
+    return isinstance(node.runs, execution.PerItem) and read.via == "list"
 
 
 def _chooses(step: Step) -> bool:
     """Whether a step may call only some of its functions."""
     node = step.node
-    if isinstance(node.runs, FirstMatch):
+    if isinstance(node.runs, execution.FirstMatch):
         return len(node.runs.tests) > 1
     return any(effect.parts for effect in effects_of(node))
 
@@ -88,12 +88,12 @@ def _passes(step: Step, facts: Facts, certain: set[Step]) -> bool:
         return False
     certain.add(step)
     if (
-        not isinstance(node.runs, SILENT_FRAMES)
-        or isinstance(node.runs, ONE_COUNTS)
+        not isinstance(node.runs, execution.SILENT_FRAMES)
+        or isinstance(node.runs, execution.ONE_COUNTS)
         or _takes_the_first(step)
     ):
         return not any(map(_may_end, step.walk(facts.steps)))
-    if isinstance(node.runs, InParallel):
+    if isinstance(node.runs, execution.InParallel):
         passed = [_passes(child, facts, certain) for child in step.children]  # all of them, whatever one does
         return all(passed)
     return all(_passes(child, facts, certain) for child in step.children)
@@ -101,7 +101,7 @@ def _passes(step: Step, facts: Facts, certain: set[Step]) -> bool:
 
 def _takes_the_first(step: Step) -> bool:
     """Whether a step ends with the first of its branches that does."""
-    return isinstance(runs := step.node.runs, InParallel) and not runs.waits
+    return isinstance(runs := step.node.runs, execution.InParallel) and not runs.waits
 
 
 def _is_replaceable(step: Step) -> bool:

@@ -143,7 +143,9 @@ WAYS: Final = (
 """Every way there is: tables that are keyed by them have each of these."""
 STEP_BY_STEP: Final = (InOrder, Repeated)
 """One child runs after the other has."""
-ONE_COUNTS: Final = (FirstMatch, FirstSuccess, RaceToSuccess, OnFailure)
+UNTIL_SUCCESS: Final = (FirstSuccess, RaceToSuccess)
+"""The first child that succeeds ends it, and nothing that another child did lasts."""
+ONE_COUNTS: Final = (FirstMatch, *UNTIL_SUCCESS, OnFailure)
 """What at most one child does lasts."""
-SILENT_FRAMES: Final = (InOrder, Repeated, InParallel, FirstSuccess, RaceToSuccess, Wrapped)
+SILENT_FRAMES: Final = (InOrder, Repeated, InParallel, *UNTIL_SUCCESS, Wrapped)
 """The node does nothing but run its children: it decides nothing by the state, and no model is asked."""

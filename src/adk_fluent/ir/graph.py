@@ -7,20 +7,8 @@ from itertools import chain, pairwise
 from typing import NamedTuple
 
 from adk_fluent.errors import ArgumentError
+from adk_fluent.ir import execution
 from adk_fluent.ir.base import Node, root_of, walk
-from adk_fluent.ir.execution import (
-    ONE_COUNTS,
-    SILENT_FRAMES,
-    STEP_BY_STEP,
-    ByModel,
-    FirstMatch,
-    FirstSuccess,
-    InOrder,
-    InParallel,
-    PerItem,
-    Repeated,
-    Wrapped,
-)
 from adk_fluent.ir.naming import resolve_names
 from adk_fluent.ir.nodes import TransferNode
 
@@ -85,14 +73,14 @@ def inevitable_transfers(node: Node) -> tuple[TransferNode, ...]:
     if isinstance(node, TransferNode):
         return () if node.condition is not None else (node,)
     match node.runs:
-        case InOrder() | Repeated():
+        case execution.InOrder() | execution.Repeated():
             for child in node.children:
                 if (found := inevitable_transfers(child)) or any(map(_may_end, walk(child))):
                     return found
             return ()
-        case InParallel() | Wrapped():
+        case execution.InParallel() | execution.Wrapped():
             return tuple(found for child in node.children for found in inevitable_transfers(child))
-        case FirstSuccess():
+        case execution.FirstSuccess():
             return inevitable_transfers(node.children[0]) if node.children else ()
         case _:
             return ()
@@ -100,7 +88,7 @@ def inevitable_transfers(node: Node) -> tuple[TransferNode, ...]:
 
 def _may_end(node: Node) -> bool:
     """Whether it depends on something if what follows this node in its sequence runs."""
-    if isinstance(node.runs, (*ONE_COUNTS, PerItem)):
+    if isinstance(node.runs, (*execution.ONE_COUNTS, execution.PerItem)):
         return any(isinstance(step, TransferNode) for step in walk(node))
     return node.asks or isinstance(node, TransferNode)
 
@@ -121,18 +109,18 @@ def _connect(node: Node, out: list[Edge], targets: Mapping[str, Node]) -> _Ends:
     if not node.children:
         return _Ends(here, here)
     parts = [_connect(child, out, targets) for child in node.children]
-    if not isinstance(node.runs, SILENT_FRAMES):
+    if not isinstance(node.runs, execution.SILENT_FRAMES):
         return _connect_step(node, parts, out)
     entries, exits, away = (
         _flat(part) for part in zip(*((p.entries, p.exits, p.away) for p in parts), strict=True)
     )
-    if isinstance(node.runs, STEP_BY_STEP):
+    if isinstance(node.runs, execution.STEP_BY_STEP):
         for before, after in pairwise(parts):
             _link(before.exits, after.entries, "next", out)
-        if isinstance(node.runs, Repeated):
+        if isinstance(node.runs, execution.Repeated):
             _link(_flat((parts[-1].exits, away)), parts[0].entries, "back", out)
         return _Ends(parts[0].entries, _flat((parts[-1].exits, away)))
-    if isinstance(node.runs, FirstSuccess):
+    if isinstance(node.runs, execution.FirstSuccess):
         for before, after in pairwise(parts):
             _link(before.exits, after.entries, "else", out)
         return _Ends(parts[0].entries, exits, away)
@@ -143,13 +131,13 @@ def _connect_step(node: Node, parts: list[_Ends], out: list[Edge]) -> _Ends:
     here = (node.name,)
     entries, exits = _flat(p.entries for p in parts), _flat(p.exits for p in parts)
     away = _flat(p.away for p in parts)
-    if isinstance(node.runs, FirstMatch):
+    if isinstance(node.runs, execution.FirstMatch):
         _link(here, entries, "branch", out)
         return _Ends(here, exits if node.runs.default else _flat((exits, here)), away)
-    if isinstance(node.runs, PerItem):
+    if isinstance(node.runs, execution.PerItem):
         _link(here, entries, "next", out)
         return _Ends(here, exits, away)
-    _link(here, entries, "delegate" if isinstance(node.runs, ByModel) else "else", out)
+    _link(here, entries, "delegate" if isinstance(node.runs, execution.ByModel) else "else", out)
     return _Ends(here, _flat((here, exits)), away)
 
 

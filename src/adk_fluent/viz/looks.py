@@ -8,9 +8,8 @@ from types import MappingProxyType
 from typing import Any, Final, Literal, cast
 
 from adk_fluent.errors import UnsupportedNodeError
-from adk_fluent.ir import nodes
+from adk_fluent.ir import execution, nodes
 from adk_fluent.ir.base import Node
-from adk_fluent.ir.execution import ByModel, Execution, FirstMatch, InOrder, Leaf, OnFailure, PerItem
 from adk_fluent.ir.functions import access, function_name
 from adk_fluent.ir.matching import Match, Predicate
 
@@ -84,7 +83,7 @@ def about(node: Node) -> str:
 def branches(node: Node) -> list[tuple[str, Node]]:
     """The children of a step that chooses by the state, with what leads to each."""
     runs = node.runs
-    if not isinstance(runs, FirstMatch):
+    if not isinstance(runs, execution.FirstMatch):
         return []
     words = [condition(test, runs.key) for test in runs.tests]
     return list(zip([*words, *["otherwise"] * runs.default], node.children, strict=True))
@@ -235,12 +234,12 @@ LOOKS: Final[Mapping[type[Node], Look | None]] = {
 _FRAME: Final = Look(kind="", sign="□", frame="always")
 _CHOOSES: Final = Look(kind="", shape="hexagon", brackets=("{", "}"), style="choice")
 _ANSWERS: Final = Look(kind="", sign="●", shape="round", brackets=("(", ")"), style="agent")
-_BY_EXECUTION: Final[Mapping[type[Execution], Look]] = {
-    Leaf: Look(kind="", sign="ƒ", shape="sharp", brackets=("[/", "/]")),
-    InOrder: replace(_FRAME, sign="", frame="named"),
-    FirstMatch: replace(_CHOOSES, sign="◆"),
-    PerItem: replace(_CHOOSES, sign="≡", shape="header", head="each", frame="always"),
-    ByModel: _ANSWERS,
-    OnFailure: _ANSWERS,
+_BY_EXECUTION: Final[Mapping[type[execution.Execution], Look]] = {
+    execution.Leaf: Look(kind="", sign="ƒ", shape="sharp", brackets=("[/", "/]")),
+    execution.InOrder: replace(_FRAME, sign="", frame="named"),
+    execution.FirstMatch: replace(_CHOOSES, sign="◆"),
+    execution.PerItem: replace(_CHOOSES, sign="≡", shape="header", head="each", frame="always"),
+    execution.ByModel: _ANSWERS,
+    execution.OnFailure: _ANSWERS,
 }
 """Looks of types that are not in the table, if they are not a frame around their children."""

@@ -41,22 +41,9 @@ from adk_fluent.analysis.walk.side_effects import (
     owner_of,
     pause,
 )
+from adk_fluent.ir import execution
 from adk_fluent.ir.annotations import NO_ANNOTATIONS
 from adk_fluent.ir.base import Node
-from adk_fluent.ir.execution import (
-    SILENT_FRAMES,
-    ByModel,
-    Execution,
-    FirstMatch,
-    FirstSuccess,
-    InOrder,
-    InParallel,
-    OnFailure,
-    PerItem,
-    RaceToSuccess,
-    Repeated,
-    Wrapped,
-)
 from adk_fluent.ir.nodes import (
     ArtifactNode,
     CaptureNode,
@@ -351,7 +338,7 @@ class _Walk(ModelWalk):
 
     def route(self, step: Step, state: Knowledge) -> None:
         self.reads(step, state)
-        runs: FirstMatch = step.node.runs
+        runs: execution.FirstMatch = step.node.runs
         ways = [state.fork() for _ in step.children]
         tests = [*runs.tests, *([None] if runs.default else ())]
         for child, way, test in zip(step.children, ways, tests, strict=True):
@@ -372,7 +359,7 @@ class _Walk(ModelWalk):
 
     def over_items(self, step: Step, state: Knowledge) -> None:
         self.reads(step, state)
-        runs: PerItem = step.node.runs
+        runs: execution.PerItem = step.node.runs
         state.is_there(runs.items)
         outside = state.fork()
         fail(self.flow.keys, outside, step.children[0], step)
@@ -390,17 +377,17 @@ class _Walk(ModelWalk):
 
 
 _Visitor = Callable[[_Walk, Step, Knowledge], None]
-COMPOSITES: Final[Mapping[type[Execution], _Visitor]] = {
-    InOrder: _Walk.sequence,
-    Repeated: _Walk.loop,
-    InParallel: _Walk.parallel,
-    FirstMatch: _Walk.route,
-    OnFailure: _Walk.remote,
-    FirstSuccess: _Walk.fallback,
-    RaceToSuccess: _Walk.race,
-    PerItem: _Walk.over_items,
-    Wrapped: _Walk.body,
-    ByModel: _Walk.agent,
+COMPOSITES: Final[Mapping[type[execution.Execution], _Visitor]] = {
+    execution.InOrder: _Walk.sequence,
+    execution.Repeated: _Walk.loop,
+    execution.InParallel: _Walk.parallel,
+    execution.FirstMatch: _Walk.route,
+    execution.OnFailure: _Walk.remote,
+    execution.FirstSuccess: _Walk.fallback,
+    execution.RaceToSuccess: _Walk.race,
+    execution.PerItem: _Walk.over_items,
+    execution.Wrapped: _Walk.body,
+    execution.ByModel: _Walk.agent,
 }
 """How the walk passes a node that runs others, by how it runs them."""
 
@@ -419,5 +406,5 @@ def _visitor(node: Node) -> _Visitor:
     return COMPOSITES.get(type(node.runs)) or LEAVES.get(type(node), _Walk.step)
 
 
-_PASSING: Final = (*SILENT_FRAMES, PerItem)
+_PASSING: Final = (*execution.SILENT_FRAMES, execution.PerItem)
 """What comes to these in pieces goes on to their first steps."""
