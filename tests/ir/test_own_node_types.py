@@ -32,6 +32,7 @@ from adk_fluent.ir.execution import (
     Execution,
     FirstMatch,
     FirstSuccess,
+    HandOver,
     InOrder,
     InParallel,
     Leaf,
@@ -68,6 +69,7 @@ class OwnAgentNode(AgentNode):
 
 EXAMPLES: dict[type[Execution], Node] = {
     Leaf: own(Leaf()),
+    HandOver: own(HandOver("last", is_done)),
     InOrder: own(InOrder(), X, Y),
     Repeated: own(Repeated(3, is_done), X, Y),
     InParallel: own(InParallel(), X, Y),
@@ -128,7 +130,8 @@ def test_it_is_drawn(way: type[Execution]) -> None:
     for draw in (to_mermaid, to_svg, to_html, to_outline):
         picture = draw(tree)
         assert all(child.name in picture for child in EXAMPLES[way].children)
-    assert "own" in to_outline(tree) or isinstance(EXAMPLES[way].runs, InOrder)
+    shown = {InOrder: "", HandOver: "hand over to last"}.get(way, "own")
+    assert shown in to_outline(tree)
 
 
 @every_way

@@ -14,7 +14,7 @@ from adk_fluent.analysis.plan import Step
 from adk_fluent.analysis.values.fact import ABSENT, PRESENT, UNKNOWN
 from adk_fluent.ir import execution
 from adk_fluent.ir.files import ANY_FILE, ArtifactUse
-from adk_fluent.ir.nodes import AgentNode, ArtifactNode, TransferNode
+from adk_fluent.ir.nodes import AgentNode, ArtifactNode
 
 if TYPE_CHECKING:
     from adk_fluent.analysis.facts import Facts
@@ -111,7 +111,7 @@ class _Walk:
     def __init__(self, flow: FileFlow, facts: Facts) -> None:
         self.flow = flow
         self.facts = facts
-        self.jumps = any(isinstance(step.node, TransferNode) for step in facts.steps)
+        self.jumps = any(isinstance(step.node.runs, execution.HandOver) for step in facts.steps)
         self.beside: list[Known] = []
         self._found: dict[tuple[Step, ArtifactUse], FileRead] = {}
         self._touched: dict[Step, Known] = {}
@@ -317,6 +317,7 @@ def _together(known: Known, ways: list[Known], touched: list[Known]) -> Known:
 _Pass = Callable[[_Walk, Step, Known], None]
 PASS: Final[Mapping[type[execution.Execution], _Pass]] = {
     execution.Leaf: _Walk.uses,
+    execution.HandOver: _Walk.uses,
     execution.ByModel: _Walk.by_model,
     execution.InOrder: _Walk.in_order,
     execution.Wrapped: _Walk.in_order,

@@ -14,7 +14,7 @@ from adk_fluent.analysis.walk.side_effects import owner_of
 from adk_fluent.context.spec import Context
 from adk_fluent.ir import execution
 from adk_fluent.ir.annotations import ExecutionBoundary, TransformSpec
-from adk_fluent.ir.nodes import CaptureNode, TransferNode
+from adk_fluent.ir.nodes import CaptureNode
 from adk_fluent.ir.scopes import is_temporary
 from adk_fluent.state.effects import Copies, Holds, Needs, Removes, Sets, Transform, Writes, all_effects
 
@@ -121,7 +121,7 @@ def obstacle(facts: Facts, cut: Step) -> Obstacle | None:
 
 def _moves_across(step: Step, cut: Step) -> bool:
     """Whether a transfer leads across a cut, or skips steps behind it."""
-    if not isinstance(step.node, TransferNode):
+    if not isinstance(step.node.runs, execution.HandOver):
         return False
     owner, target = owner_of(step), step.target
     if owner is not None and step.index < cut.index < owner.end and _inside(cut, owner):

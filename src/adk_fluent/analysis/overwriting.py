@@ -20,7 +20,6 @@ from adk_fluent.ir.base import Node
 from adk_fluent.ir.nodes import (
     AgentNode,
     GateNode,
-    TransferNode,
 )
 from adk_fluent.ir.scopes import is_shared
 from adk_fluent.ir.tools import ends_loops
@@ -44,7 +43,7 @@ def overwritten(facts: Facts) -> list[tuple[Step, str, Step]]:
 
     A transfer may skip anything, so of a tree with transfers nothing is said.
     """
-    if any(isinstance(step.node, TransferNode) for step in facts.steps):
+    if any(isinstance(step.node.runs, execution.HandOver) for step in facts.steps):
         return []
     several = (key for key, writers in facts.writers.items() if len(writers) > 1)
     keys = frozenset(key for key in several if not is_shared(key))
@@ -290,6 +289,7 @@ def _either(ahead: Ahead, ways: list[Ahead]) -> None:
 _Pass = Callable[[_Backwards, Step, Ahead, Limits], None]
 PASS: Final[Mapping[type[execution.Execution], _Pass]] = {
     execution.Leaf: _Backwards.step,
+    execution.HandOver: _Backwards.step,
     execution.ByModel: _Backwards.agent,
     execution.InOrder: _Backwards.in_order,
     execution.Wrapped: _Backwards.in_order,

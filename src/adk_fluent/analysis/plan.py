@@ -9,9 +9,6 @@ from typing import Any, Final, NoReturn
 from adk_fluent.ir import execution
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.naming import NameGiver, named_nodes
-from adk_fluent.ir.nodes import (
-    TransferNode,
-)
 
 _put: Final = object.__setattr__
 Branch = tuple[int, ...]
@@ -30,7 +27,7 @@ class Step:
         index: its place in the order parents first.
         end: one more than the index of the last step inside it.
         branch: the conversation branch it runs on.
-        target: of a transfer, the step it hands over to, if there is one.
+        target: the step that it hands over to, if it does and there is one.
     """
 
     __slots__ = ("branch", "children", "end", "index", "name", "node", "origin", "parent", "target")
@@ -150,8 +147,8 @@ def plan(root: Node, *, resolved: bool = False) -> Plan:
         if step in inside:
             _put(step, "children", tuple(inside[step]))
             _put(step, "end", step.children[-1].end)
-        elif isinstance(step.node, TransferNode):
-            _put(step, "target", by_name.get(step.node.target))
+        elif isinstance(step.node.runs, execution.HandOver):
+            _put(step, "target", by_name.get(step.node.runs.target))
     return Plan(steps, by_name, clashing)
 
 

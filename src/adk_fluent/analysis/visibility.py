@@ -12,7 +12,7 @@ from adk_fluent.ir import execution
 from adk_fluent.ir.annotations import NO_ANNOTATIONS, Visibility
 from adk_fluent.ir.base import Node, root_of, walk
 from adk_fluent.ir.naming import NameGiver, named_nodes
-from adk_fluent.ir.nodes import KnownNativeNode, NativeNode, TransferNode
+from adk_fluent.ir.nodes import KnownNativeNode, NativeNode
 
 VISIBILITY: Final = "adk_fluent.visibility"
 """Metadata of an event: who sees it."""
@@ -179,7 +179,7 @@ class _Inference:
                 place.answers = place.said in (None, "user")
         for place in self.places:
             self._order(place)
-        final = {place.node.target for place in self.places if _hands_over_last(place)}
+        final = {place.node.runs.target for place in self.places if _hands_over_last(place)}
         return {place.name: self._sight(place, final) for place in self.places}
 
     def _inherit(self, place: _Place) -> None:
@@ -246,7 +246,7 @@ def _override(node: Node) -> Visibility | None:
 
 def _hands_over_last(place: _Place) -> bool:
     """Whether a transfer's target is the last to speak: nothing speaks after the sequence it leaves."""
-    if not isinstance(place.node, TransferNode):
+    if not isinstance(place.node.runs, execution.HandOver):
         return False
     left = place
     for outer in _outwards(place):

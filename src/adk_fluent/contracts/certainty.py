@@ -15,7 +15,6 @@ from adk_fluent.ir.nodes import (
     ArtifactNode,
     KnownNativeNode,
     NativeNode,
-    TransferNode,
     TransformNode,
     templates_in,
 )
@@ -125,6 +124,6 @@ def _may_end(step: Step) -> bool:
     if node.asks or node.may_pause or node.may_turn_to_ask or _is_replaceable(step):
         return True
     if not isinstance(node, AgentNode):
-        return isinstance(node, TransferNode)
+        return isinstance(node.runs, execution.HandOver)
     tools = [part for tool in node.tools for part in innermost(tool)]
     return ends_loops(node.tools) or any(map(may_leave_loops, (*tools, *node.callbacks)))

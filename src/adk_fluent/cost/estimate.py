@@ -32,7 +32,6 @@ from adk_fluent.ir.nodes import (
     AgentNode,
     ModelSelectorNode,
     NativeNode,
-    TransferNode,
 )
 
 
@@ -277,8 +276,8 @@ def _names(tree: Plan) -> Mapping[str, dict[str, None]]:
         ):
             names = sorted({name for _, names in branch_names(step) for name in names})
             found["branch_probabilities"] |= dict.fromkeys(names)
-        if isinstance(node, TransferNode):
-            found["branch_probabilities"][node.target] = None
+        if isinstance(node.runs, execution.HandOver):
+            found["branch_probabilities"][node.runs.target] = None
         if node.speaks:
             found["output_tokens"] |= both
         elif isinstance(node.runs, execution.Repeated):

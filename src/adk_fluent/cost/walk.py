@@ -18,7 +18,6 @@ from adk_fluent.cost.reckoning import ModelCalls, StepOutput, Transcript
 from adk_fluent.cost.requests import longest_answer
 from adk_fluent.cost.traffic import TrafficAssumptions
 from adk_fluent.ir import execution
-from adk_fluent.ir.nodes import TransferNode
 from adk_fluent.ir.passing import Passage
 from adk_fluent.ir.tools import ends_loops
 
@@ -190,19 +189,23 @@ class TurnWalk(CostWalk):
         """The one child there is."""
         self.visit(step.children[0], weight)
 
-    def none(self, step: Step, weight: float) -> None:
-        """A step that asks no model; a transfer goes on elsewhere."""
-        node = step.node
-        if isinstance(node, TransferNode) and step.target is not None and step.target not in self.active:
-            share = self.traffic.branch_probabilities.get(node.target)
+    def transfer(self, step: Step, weight: float) -> None:
+        """What goes on elsewhere."""
+        runs = step.node.runs
+        if step.target is not None and step.target not in self.active:
+            share = self.traffic.branch_probabilities.get(runs.target)
             if share is None:
-                self.vague = self.vague or node.condition is not None
+                self.vague = self.vague or runs.condition is not None
                 likely = {"expected": 0.5, "low": 0.0, "high": 1.0}[self.way]
-                share = 1.0 if node.condition is None else likely
+                share = 1.0 if runs.condition is None else likely
             self.active.append(step.target)
             self.weighed([(share, partial(self.visit, step.target))], weight)
             self.active.pop()
             self.moved = share
+
+    def none(self, step: Step, weight: float) -> None:
+        """A step that asks no model."""
+        node = step.node
         for key in node.key_writes:
             if (value := _set_to(node, key)) is not None:
                 self.sizes[key] = len(str(value)) / self.traffic.characters_per_token
@@ -249,6 +252,7 @@ _VISITS: Final[Mapping[type[execution.Execution], Callable[[TurnWalk, Step, floa
     execution.Wrapped: TurnWalk.around_one,
     execution.ByModel: TurnWalk.agent,
     execution.Leaf: TurnWalk.none,
+    execution.HandOver: TurnWalk.transfer,
 }
 """How each way of running children is passed."""
 

@@ -27,6 +27,19 @@ class Leaf(Execution):
 
 
 @frozen
+class HandOver(Execution):
+    """It has no children: an agent that stands elsewhere runs in place of what is left around it.
+
+    Attributes:
+        target: the name of that agent.
+        condition: tested first, if there is one; when it does not hold, the node does nothing.
+    """
+
+    target: str
+    condition: Predicate | None = None
+
+
+@frozen
 class InOrder(Execution):
     """One child after another."""
 
@@ -129,6 +142,7 @@ class ByModel(Execution):
 
 WAYS: Final = (
     Leaf,
+    HandOver,
     InOrder,
     Repeated,
     InParallel,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, pairwise
 from typing import NamedTuple
 
@@ -10,7 +10,6 @@ from adk_fluent.errors import ArgumentError
 from adk_fluent.ir import execution
 from adk_fluent.ir.base import Node, root_of, walk
 from adk_fluent.ir.naming import resolve_names
-from adk_fluent.ir.nodes import TransferNode
 
 
 class Edge(NamedTuple):
@@ -68,11 +67,16 @@ def edges(root: Node) -> tuple[Edge, ...]:
     return tuple(dict.fromkeys(collected))
 
 
-def inevitable_transfers(node: Node) -> tuple[TransferNode, ...]:
+def transfers(nodes: Iterable[Node]) -> Iterator[tuple[Node, str]]:
+    """Those of some nodes that hand over, each with the name of what it hands over to."""
+    return ((node, node.runs.target) for node in nodes if isinstance(node.runs, execution.HandOver))
+
+
+def inevitable_transfers(node: Node) -> tuple[Node, ...]:
     """The transfers that run whenever `node` does, whatever the state and the models say."""
-    if isinstance(node, TransferNode):
-        return () if node.condition is not None else (node,)
     match node.runs:
+        case execution.HandOver(condition=None):
+            return (node,)
         case execution.InOrder() | execution.Repeated():
             for child in node.children:
                 if (found := inevitable_transfers(child)) or any(map(_may_end, walk(child))):
@@ -89,8 +93,8 @@ def inevitable_transfers(node: Node) -> tuple[TransferNode, ...]:
 def _may_end(node: Node) -> bool:
     """Whether it depends on something if what follows this node in its sequence runs."""
     if isinstance(node.runs, (*execution.ONE_COUNTS, execution.PerItem)):
-        return any(isinstance(step, TransferNode) for step in walk(node))
-    return node.asks or isinstance(node, TransferNode)
+        return any(isinstance(step.runs, execution.HandOver) for step in walk(node))
+    return node.asks or isinstance(node.runs, execution.HandOver)
 
 
 class _Ends(NamedTuple):
@@ -103,8 +107,8 @@ class _Ends(NamedTuple):
 
 def _connect(node: Node, out: list[Edge], targets: Mapping[str, Node]) -> _Ends:
     """Collect the edges inside `node`; `targets` are the nodes that a transfer may name."""
-    if isinstance(node, TransferNode):
-        return _connect_transfer(node, out, targets)
+    if isinstance(node.runs, execution.HandOver):
+        return _connect_transfer(node.name, node.runs, out, targets)
     here = (node.name,)
     if not node.children:
         return _Ends(here, here)
@@ -141,10 +145,12 @@ def _connect_step(node: Node, parts: list[_Ends], out: list[Edge]) -> _Ends:
     return _Ends(here, _flat((here, exits)), away)
 
 
-def _connect_transfer(node: TransferNode, out: list[Edge], targets: Mapping[str, Node]) -> _Ends:
-    here = (node.name,)
-    stays = here if node.condition is not None else ()
-    target = targets.get(node.target)
+def _connect_transfer(
+    name: str, runs: execution.HandOver, out: list[Edge], targets: Mapping[str, Node]
+) -> _Ends:
+    here = (name,)
+    stays = here if runs.condition is not None else ()
+    target = targets.get(runs.target)
     if target is None:
         return _Ends(here, stays)
     ends = _connect(target, [], {})

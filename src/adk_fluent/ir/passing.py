@@ -12,7 +12,7 @@ from adk_fluent.ir import execution
 from adk_fluent.ir.annotations import EdgeSemantics
 from adk_fluent.ir.base import UNSET, Node, walk
 from adk_fluent.ir.frozen import Frozen, frozen
-from adk_fluent.ir.nodes import AgentNode, KnownNativeNode, NativeNode, TransferNode
+from adk_fluent.ir.nodes import AgentNode, KnownNativeNode, NativeNode
 
 CHUNK_SIZE: Final = 100
 """Tokens of a piece of a `chunked` edge that does not say."""
@@ -125,7 +125,7 @@ def _kept_whole(edge: EdgeSemantics, step: Node, answering: Sequence[Node], take
         return f"no model answers in {taker.name}"
     if any(node.may_pause for node in inside):
         return f"{taker.name} may ask a person, who is asked once and not for each piece"
-    if any(isinstance(node, TransferNode) for node in inside):
+    if any(isinstance(node.runs, execution.HandOver) for node in inside):
         return f"{taker.name} may hand over"
     if any(_structured(agent) for agent in speakers(taker)):
         return f"{taker.name} answers in JSON, and such answers cannot be joined"
@@ -143,7 +143,7 @@ def _settled_late(step: Node) -> str:
     if step.speaks:
         return f"{step.name} answers in another process"
     if isinstance(step.runs, (execution.InOrder, execution.Wrapped, execution.FirstMatch)):
-        if any(isinstance(node, TransferNode) for node in walk(step)):
+        if any(isinstance(node.runs, execution.HandOver) for node in walk(step)):
             return "it may hand over"
         last = step.children[-1:] if isinstance(step.runs, execution.InOrder) else step.children
         for child in last:

@@ -19,7 +19,6 @@ from adk_fluent.ir import execution
 from adk_fluent.ir.annotations import Visibility
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.naming import Named, resolve_names
-from adk_fluent.ir.nodes import TransferNode
 from adk_fluent.ir.passing import in_words
 from adk_fluent.viz.drawing import (
     LEADING,
@@ -194,7 +193,7 @@ class _Layout:
 
     def _step(self, node: Node, text: str) -> Block:
         box = self._box(node, look_of(node).shape, wrapped(text, 30), self._captions(node))
-        onward = not isinstance(node, TransferNode) or node.condition is not None
+        onward = not isinstance(node.runs, execution.HandOver) or node.runs.condition is not None
         return Block(box.width, box.height, box.width / 2, _placing(box), goes_on=onward)
 
     def _captions(self, node: Node) -> tuple[str, ...]:

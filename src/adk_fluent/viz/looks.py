@@ -141,9 +141,16 @@ def _capture(node: nodes.CaptureNode) -> str:
     return f"keep {what}"
 
 
-def _transfer(node: nodes.TransferNode) -> str:
-    when = "" if node.condition is None else f" if {condition(node.condition)}"
-    return f"hand over to {node.target}{when}"
+def _transfer(node: Node) -> str:
+    runs = node.runs
+    assert isinstance(runs, execution.HandOver)
+    when = "" if runs.condition is None else f" if {condition(runs.condition)}"
+    return f"hand over to {runs.target}{when}"
+
+
+_HANDS_OVER: Final = Look(
+    label=_transfer, kind="hands over", sign="»", shape="hexagon", brackets=(">", "]"), style="choice"
+)
 
 
 LOOKS: Final[Mapping[type[Node], Look | None]] = {
@@ -174,9 +181,7 @@ LOOKS: Final[Mapping[type[Node], Look | None]] = {
         brackets=("{{", "}}"),
         style="choice",
     ),
-    nodes.TransferNode: Look(
-        label=_transfer, kind="hands over", sign="»", shape="hexagon", brackets=(">", "]"), style="choice"
-    ),
+    nodes.TransferNode: _HANDS_OVER,
     nodes.TransformNode: Look(kind="state step", sign="ƒ", shape="sharp", brackets=("[/", "/]")),
     nodes.CaptureNode: Look(
         label=_capture, kind="keeps text in state", sign="ƒ", shape="sharp", brackets=("[/", "/]")
@@ -236,6 +241,7 @@ _CHOOSES: Final = Look(kind="", shape="hexagon", brackets=("{", "}"), style="cho
 _ANSWERS: Final = Look(kind="", sign="●", shape="round", brackets=("(", ")"), style="agent")
 _BY_EXECUTION: Final[Mapping[type[execution.Execution], Look]] = {
     execution.Leaf: Look(kind="", sign="ƒ", shape="sharp", brackets=("[/", "/]")),
+    execution.HandOver: _HANDS_OVER,
     execution.InOrder: replace(_FRAME, sign="", frame="named"),
     execution.FirstMatch: replace(_CHOOSES, sign="◆"),
     execution.PerItem: replace(_CHOOSES, sign="≡", shape="header", head="each", frame="always"),

@@ -11,7 +11,7 @@ from adk_fluent.analysis.values.fact import ABSENT, PRESENT, Fact, Why, written
 from adk_fluent.analysis.values.knowledge import Knowledge
 from adk_fluent.ir import execution
 from adk_fluent.ir.functions import access, said, shown_by
-from adk_fluent.ir.nodes import AgentNode, TransferNode
+from adk_fluent.ir.nodes import AgentNode
 from adk_fluent.ir.sighting import NO_SIGHTINGS, Sightings
 
 
@@ -105,7 +105,7 @@ def left_early(steps: Plan) -> tuple[set[Step], set[Step]]:
     skipping: set[Step] = set()
     restarting: set[Step] = set()
     for step in steps.steps:
-        if isinstance(step.node, TransferNode):
+        if isinstance(step.node.runs, execution.HandOver):
             target, owner = step.target, owner_of(step)
             if target is not None and target.index <= step.index < target.end:
                 restarting.add(target)

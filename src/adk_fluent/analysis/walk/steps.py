@@ -49,7 +49,6 @@ from adk_fluent.ir.nodes import (
     CaptureNode,
     GateNode,
     NativeNode,
-    TransferNode,
     TransformNode,
 )
 from adk_fluent.ir.scopes import is_temporary
@@ -164,7 +163,7 @@ class _Walk(ModelWalk):
                 self.restarts.setdefault(target, []).append(state.snapshot(self.entered[target]))
             else:
                 self._hand_over(step, target, state)
-        if step.node.condition is None:
+        if step.node.runs.condition is None:
             state.dead = True
 
     def _hand_over(self, step: Step, target: Step, state: Knowledge) -> None:
@@ -378,6 +377,7 @@ class _Walk(ModelWalk):
 
 _Visitor = Callable[[_Walk, Step, Knowledge], None]
 COMPOSITES: Final[Mapping[type[execution.Execution], _Visitor]] = {
+    execution.HandOver: _Walk.transfer,
     execution.InOrder: _Walk.sequence,
     execution.Repeated: _Walk.loop,
     execution.InParallel: _Walk.parallel,
@@ -389,14 +389,13 @@ COMPOSITES: Final[Mapping[type[execution.Execution], _Visitor]] = {
     execution.Wrapped: _Walk.body,
     execution.ByModel: _Walk.agent,
 }
-"""How the walk passes a node that runs others, by how it runs them."""
+"""How the walk passes a node that runs others, in it or elsewhere, by how it runs them."""
 
 LEAVES: Final[Mapping[type[Node], _Visitor]] = {
     TransformNode: _Walk.transform,
     ArtifactNode: _Walk.transform,
     GateNode: _Walk.gate,
     CaptureNode: _Walk.capture,
-    TransferNode: _Walk.transfer,
     NativeNode: _Walk.native,
 }
 """How it passes steps that do more than read and write keys."""

@@ -20,6 +20,7 @@ from adk_fluent.errors import CompileError
 from adk_fluent.ir.annotations import NO_ANNOTATIONS
 from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.execution import Execution
+from adk_fluent.ir.graph import transfers
 from adk_fluent.ir.naming import Named
 from adk_fluent.ir.nodes import (
     AgentNode,
@@ -27,7 +28,6 @@ from adk_fluent.ir.nodes import (
     ModelSelectorNode,
     NativeNode,
     RemoteAgentNode,
-    TransferNode,
 )
 from adk_fluent.ir.tools import agents_inside
 
@@ -90,8 +90,8 @@ def whole(
         CompileError: a transfer has no target.
     """
     refuse(structural(named.nodes))
-    transfers = frozenset(node.name for node in named.nodes if isinstance(node, TransferNode))
-    return Compilation(named, model_for, transfers, helper_for)
+    handing = frozenset(node.name for node, _ in transfers(named.nodes))
+    return Compilation(named, model_for, handing, helper_for)
 
 
 def within(node: Node, scope: Compilation) -> Compilation:
