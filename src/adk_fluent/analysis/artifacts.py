@@ -14,7 +14,6 @@ from adk_fluent.analysis.plan import Step
 from adk_fluent.analysis.values.fact import ABSENT, PRESENT, UNKNOWN
 from adk_fluent.ir import execution
 from adk_fluent.ir.files import ANY_FILE, ArtifactUse
-from adk_fluent.ir.nodes import AgentNode, ArtifactNode
 
 if TYPE_CHECKING:
     from adk_fluent.analysis.facts import Facts
@@ -153,7 +152,7 @@ class _Walk:
             else:
                 mark = _MARKS[use.how]
                 for name in self._named_by(use):
-                    certain = use.certain and use.filename != ANY_FILE and isinstance(node, ArtifactNode)
+                    certain = use.certain and use.filename != ANY_FILE and _is_sure(step)
                     known[name] = mark if certain else known.get(name, UNKNOWN) | mark
         if _may_do_anything(step):
             for name in self.flow.names:
@@ -172,7 +171,7 @@ class _Walk:
             self.flow.reads.append(read)
         mask = known.get(use.filename, UNKNOWN)
         read.mask |= mask
-        if use.certain and use.level == "required" and isinstance(step.node, ArtifactNode):
+        if use.certain and use.level == "required" and _is_sure(step):
             known[use.filename] = PRESENT  # or the run has stopped
 
     def touched(self, step: Step) -> Known:
@@ -264,12 +263,18 @@ class _Walk:
     def _may_end_early(self, step: Step) -> bool:
         """Whether a model, or a callback, may end a loop or a fan-out from inside."""
         inside = (inner.node for inner in step.walk(self.facts.steps))
-        return any(isinstance(node, AgentNode) and (node.tools or node.callbacks) for node in inside)
+        agents = (node.agent for node in inside)
+        return any(agent is not None and (agent.tools or agent.callbacks) for agent in agents)
+
+
+def _is_sure(step: Step) -> bool:
+    """Whether a step does all it may do whenever it runs; a model may not, nor is a person always asked."""
+    return not step.node.speaks and not step.node.asks
 
 
 def _may_do_anything(step: Step) -> bool:
     """Whether a tool or callback may save and delete files without saying so."""
-    return isinstance(step.node, AgentNode) and bool(step.node.undeclared()[1])
+    return step.node.agent is not None and bool(step.node.undeclared()[1])
 
 
 def _blend(known: Known, touched: Known) -> None:

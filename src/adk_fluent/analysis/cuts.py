@@ -239,6 +239,7 @@ def _hearing(facts: Facts, steps: list[Step]) -> Hearing:
     user = False
     inside = set(steps)
     for step in steps:
+        # Nothing else but an agent's context, below, has words of others in its hands.
         if isinstance(step.node, CaptureNode) and step.node.turns is not None:
             authors |= _names(other for other in facts.steps[: steps[0].index] if other.is_model)
             if step.node.turns > 1:

@@ -19,7 +19,6 @@ from adk_fluent.ir import execution
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.nodes import (
     AgentNode,
-    GateNode,
 )
 from adk_fluent.ir.scopes import is_shared
 from adk_fluent.ir.tools import ends_loops
@@ -65,7 +64,7 @@ class _Places:
 
     def __init__(self, facts: Facts, keys: frozenset[str]) -> None:
         steps = facts.steps
-        self.blind = {*facts.unknown[0], *(step for step in steps if type(step.node) is GateNode)}
+        self.blind = {*facts.unknown[0], *(step for step in steps if step.node.asks)}
         found: dict[str, list[int]] = {key: [] for key in keys}
         for read in facts.reads:
             if read.key in keys and read.via != "removal":
@@ -83,11 +82,7 @@ class _Places:
                 *anything,
                 *(index for indexes in found.values() for index in indexes),
                 *(step.index for key in keys for step in facts.writers[key]),
-                *(
-                    step.index
-                    for step in steps
-                    if type(step.node) is AgentNode and _may_go_on_elsewhere(step)
-                ),
+                *(step.index for step in steps if step.node.agent is not None and _may_go_on_elsewhere(step)),
             }
         )
 

@@ -12,7 +12,6 @@ from adk_fluent.ir import execution
 from adk_fluent.ir.annotations import NO_ANNOTATIONS, Visibility
 from adk_fluent.ir.base import Node, root_of, walk
 from adk_fluent.ir.naming import NameGiver, named_nodes
-from adk_fluent.ir.nodes import KnownNativeNode, NativeNode
 
 VISIBILITY: Final = "adk_fluent.visibility"
 """Metadata of an event: who sees it."""
@@ -83,7 +82,7 @@ def outlet_of(root: Node) -> Outlet:
     if not inference.places[0].speaks:
         return Outlet(sights)  # a native agent of which nothing is known
     unseen = StepVisibility("internal", any(place.filtered for place in inference.places))
-    natives = {sights[node.name] for node in walk(root) if isinstance(node, NativeNode)}
+    natives = {sights[node.name] for node in walk(root) if node.opaque}
     # Whichever native agent runs the author, this is who sees it.
     others = natives.pop() if len(natives) == 1 else unseen
     return Outlet(sights, others, unseen)
@@ -91,9 +90,9 @@ def outlet_of(root: Node) -> Outlet:
 
 def _native_voices(node: Node, sights: Mapping[str, StepVisibility]) -> Iterable[tuple[str, StepVisibility]]:
     """Who else speaks where a native agent or workflow runs as it was given."""
-    if isinstance(node, NativeNode):
+    if node.opaque:
         return [(voice, sights[node.name]) for voice in node.voices]
-    return [(node.native.name, SEEN)] if isinstance(node, KnownNativeNode) else []
+    return [] if node.as_given is None else [(node.as_given.name, SEEN)]
 
 
 def infer_visibility(x: object) -> Mapping[str, Visibility]:

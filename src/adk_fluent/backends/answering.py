@@ -11,14 +11,8 @@ from adk_fluent.analysis.visibility import STANDS_IN
 from adk_fluent.backends.events import AgentEvent, Pending, answers, standing, whole
 from adk_fluent.errors import AnswerError, sentence
 from adk_fluent.ir import execution
-from adk_fluent.ir.base import UNSET, Node, walk
+from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.naming import Named
-from adk_fluent.ir.nodes import (
-    AgentNode,
-    GateNode,
-    NativeNode,
-    RemoteAgentNode,
-)
 from adk_fluent.state.answers import answer_type
 
 
@@ -70,8 +64,7 @@ class Answers:
     @classmethod
     def of(cls, named: Named) -> Answers:
         """Those of the agents of a tree."""
-        agents = [node for node in walk(named.root) if isinstance(node, AgentNode | RemoteAgentNode)]
-        typed = {node.name: node.output_schema for node in agents if node.output_schema not in (UNSET, None)}
+        typed = {node.name: node.returns for node in walk(named.root) if node.returns is not None}
         return cls(typed, dict(named.origins))
 
     def parse(self, author: str, text: str) -> Any:
@@ -161,7 +154,7 @@ def handed_over(root: Node, typed: Answers, author: str) -> Absence | None:
     answers_in = "text" if given is None else answer_type(given).name
     reason = f"it returns {name} and handed over to {other!r}, which answers in {answers_in}"
     remedy = f"Give {other!r} .returns({name}), too."
-    if isinstance(delegate, NativeNode):  # which has no such method
+    if delegate.opaque:  # which has no such method
         remedy = f"Give {other!r} to {boss!r} as a tool, T.agent(...), so that {boss!r} answers."
     return Absence((boss,), reason, remedy=remedy)
 
@@ -193,7 +186,7 @@ class _Search:
     def instead(self, root: Node, found: AgentEvent) -> Absence | None:
         """What it means that one who answers in text had the last word."""
         author = next((node for node in walk(root) if node.name == found.author), None)
-        if isinstance(author, GateNode):
+        if author is not None and author.asks:
             return self._absent(root, f"it did not run: {found.content}")
         if not found.metadata.get(STANDS_IN) or (why := self.why(root)) is None:
             return None

@@ -11,11 +11,6 @@ from adk_fluent.contracts.findings.missing import about
 from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.ir import execution
 from adk_fluent.ir.nodes import (
-    AgentNode,
-    ArtifactNode,
-    KnownNativeNode,
-    NativeNode,
-    TransformNode,
     templates_in,
 )
 from adk_fluent.ir.template import about_braces, required_keys
@@ -61,15 +56,15 @@ def _fails_without(read: Read) -> bool:
     node = read.step.node
     if read.level != "required":  # such as what `S.require` asks for, which is there to raise
         return False
-    if isinstance(node, AgentNode):
+    if (agent := node.agent) is not None:
         return read.via == "template" and any(
-            read.key in required_keys(text) for text in templates_in(node.instruction)
+            read.key in required_keys(text) for text in templates_in(agent.instruction)
         )
     if read.where:  # the source of a function reads it in each call
         return not _chooses(read.step)
-    if isinstance(node, TransformNode | ArtifactNode):
-        return Needs(read.key) in effects_of(node)
-    return isinstance(node.runs, execution.PerItem) and read.via == "list"
+    if isinstance(node.runs, execution.PerItem) and read.via == "list":
+        return True
+    return Needs(read.key) in effects_of(node)
 
 
 def _chooses(step: Step) -> bool:
@@ -106,7 +101,7 @@ def _takes_the_first(step: Step) -> bool:
 def _is_replaceable(step: Step) -> bool:
     """Whether something of the user's may answer in place of a step, or write what it reads."""
     node = step.node
-    if isinstance(node, NativeNode | KnownNativeNode):
+    if node.as_given is not None:
         return True
     callbacks = node.given.get("before_agent_callback", ())
     return any(map(gives_value, callbacks)) or any(map(_decides, node.annotations.middleware))
@@ -123,7 +118,7 @@ def _may_end(step: Step) -> bool:
     node = step.node
     if node.asks or node.may_pause or node.may_turn_to_ask or _is_replaceable(step):
         return True
-    if not isinstance(node, AgentNode):
+    if (agent := node.agent) is None:
         return isinstance(node.runs, execution.HandOver)
-    tools = [part for tool in node.tools for part in innermost(tool)]
-    return ends_loops(node.tools) or any(map(may_leave_loops, (*tools, *node.callbacks)))
+    tools = [part for tool in agent.tools for part in innermost(tool)]
+    return ends_loops(agent.tools) or any(map(may_leave_loops, (*tools, *agent.callbacks)))

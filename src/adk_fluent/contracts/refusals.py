@@ -389,6 +389,7 @@ def unfed(nodes: Iterable[tuple[Node, str]]) -> Iterator[Refusal]:
         if isinstance(node.runs, STEP_BY_STEP):
             children = node.children
             fed.update(id(children[index + 1]) for index in passages(children))
+        # A tap that gets no pieces looks at the state.
         elif isinstance(node, TransformNode) and node.takes_pieces and id(node) not in fed:
             yield Refusal(
                 StreamingSourceMissing,

@@ -29,9 +29,7 @@ from adk_fluent.errors import ArgumentError
 from adk_fluent.ir import execution
 from adk_fluent.ir.base import root_of
 from adk_fluent.ir.nodes import (
-    AgentNode,
     ModelSelectorNode,
-    NativeNode,
 )
 
 
@@ -284,9 +282,9 @@ def _names(tree: Plan) -> Mapping[str, dict[str, None]]:
             found["loop_iterations"] |= both
         elif isinstance(node.runs, execution.PerItem):
             found["map_items"] |= {**both, node.runs.items: None}
-        if isinstance(node, AgentNode) and node.tools:
+        if (agent := node.agent) is not None and agent.tools:
             found["tool_calls"] |= both
-            for inner in trees_in_tools(node):
+            for inner in trees_in_tools(agent):
                 found["branch_probabilities"] |= dict.fromkeys((inner.root.name, inner.root.origin))
                 for field, names in _names(inner).items():
                     found[field] |= names
@@ -313,7 +311,7 @@ def _assumed(walk: TurnWalk, asked: list[ModelCalls]) -> Iterable[str]:
     if any(isinstance(step.node.runs, execution.UNTIL_SUCCESS) for step in tree.steps):
         failing = f"{traffic.fallback_rate:.0%}"
         yield f"what stands before a // fails in {failing} of runs; all branches of a race are paid for"
-    if any(isinstance(step.node, AgentNode) and step.node.retries for step in tree.steps):
+    if any((agent := step.node.agent) is not None and agent.retries for step in tree.steps):
         yield f"{traffic.wrong_answer_rate:.0%} of answers do not fit where an agent may be asked again"
     if traffic.retries:
         yield f"{traffic.retries:g} more attempts per model call"
@@ -349,7 +347,7 @@ def _of_step(step: Step, traffic: TrafficAssumptions, walk: TurnWalk) -> Iterabl
         yield f"{step.name}: {walk.items(step):g} items"
     elif isinstance(node.runs, execution.ByModel) and step.children:
         yield f"{step.name}: {_shares(step, traffic)}"
-    elif isinstance(node, NativeNode):
+    elif node.opaque:
         yield f"{step.name} is a native agent that nobody has looked into; what it costs is not in here"
     elif node.speaks and not isinstance(node.runs, execution.ByModel):
         yield f"{step.name} is served elsewhere; what it costs there is not in here"

@@ -10,9 +10,9 @@ from typing import Final, Literal
 
 from adk_fluent.ir import execution
 from adk_fluent.ir.annotations import EdgeSemantics
-from adk_fluent.ir.base import UNSET, Node, walk
+from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.frozen import Frozen, frozen
-from adk_fluent.ir.nodes import AgentNode, KnownNativeNode, NativeNode
+from adk_fluent.ir.nodes import AgentNode
 
 CHUNK_SIZE: Final = 100
 """Tokens of a piece of a `chunked` edge that does not say."""
@@ -136,9 +136,9 @@ def _settled_late(step: Node) -> str:
     """Why what a step says is its answer only when it has ended; empty if it is from the first word."""
     if any(node.may_pause for node in walk(step)):
         return "it may wait for a person before it ends"
-    if isinstance(step, AgentNode):
-        return "another agent may answer in its place" if step.children else _changed_late(step)
-    if isinstance(step, NativeNode | KnownNativeNode):
+    if (agent := step.agent) is not None:
+        return "another agent may answer in its place" if step.children else _changed_late(agent)
+    if step.as_given is not None:
         return "what an agent made with ADK alone does is not known before it has ended"
     if step.speaks:
         return f"{step.name} answers in another process"
@@ -183,11 +183,9 @@ _LATE: Final[Mapping[type[execution.Execution], str]] = {
 
 def _structured(agent: Node) -> bool:
     """Whether an agent answers in JSON."""
-    if not isinstance(agent, AgentNode):
-        return getattr(agent, "output_schema", None) not in (UNSET, None)
-    written = agent.written_fields
+    written = () if agent.agent is None else agent.agent.written_fields
     data = len(written) > 1 or any(not field.is_text for field in written)
-    return data or agent.output_schema not in (UNSET, None)
+    return data or agent.returns is not None
 
 
 _ANSWERING: Final = ("around_model", "after_model", "on_model_error", "after_agent", "on_event")

@@ -154,4 +154,5 @@ def may_hand_over(step: Step) -> bool:
 
 def may_return(child: Step) -> bool:
     """Whether a sub-agent may hand back to the agent above it."""
-    return isinstance(child.node, AgentNode) and child.node.disallow_transfer_to_parent is not True
+    agent = child.node.agent
+    return agent is not None and agent.disallow_transfer_to_parent is not True

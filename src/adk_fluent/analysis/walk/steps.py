@@ -133,8 +133,7 @@ class _Walk(ModelWalk):
     def transform(self, step: Step, state: Knowledge) -> None:
         self.reads(step, state)
         apply_transform(state, step, step.node)
-        if isinstance(step.node, TransformNode):
-            maybe_write(state, step, step.node.seen, always=True)
+        maybe_write(state, step, step.node.seen, always=True)
 
     def step(self, step: Step, state: Knowledge) -> None:
         """What only reads and writes keys."""

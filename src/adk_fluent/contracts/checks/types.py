@@ -20,7 +20,7 @@ from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.ir import execution
 from adk_fluent.ir.base import UNSET, walk
 from adk_fluent.ir.matching import Match
-from adk_fluent.ir.nodes import AgentNode, RouteNode
+from adk_fluent.ir.nodes import RouteNode
 from adk_fluent.ir.tools import agents_inside
 from adk_fluent.spelling import Spelling
 from adk_fluent.state.answers import answer_type, asked_schema
@@ -116,7 +116,7 @@ _LOOKED_AT = {"route": _compared, "list": _over_list, "context": _as_field}
 def _accepting(facts: Facts) -> Iterator[ContractIssue]:
     """Agents that accept a type which nothing before them in the pipeline gives them."""
     for listener, before in facts.flow.upstream.items():
-        wanted = listener.node.given.get("input_schema") if isinstance(listener.node, AgentNode) else None
+        wanted = None if (agent := listener.node.agent) is None else agent.given.get("input_schema")
         around = [outer.node.runs for outer in listener.above()]
         if wanted is None or any(isinstance(runs, (execution.ByModel, execution.PerItem)) for runs in around):
             continue  # a model, or a map, decides what it is given
@@ -134,10 +134,10 @@ def _accepting(facts: Facts) -> Iterator[ContractIssue]:
 
 def _no_input(speaker: Step, wanted: object) -> str | None:
     """Why an answer is not what the next agent accepts; empty for text, which may happen to be JSON."""
-    node = speaker.node
-    if not isinstance(node, AgentNode) or "produces_type" in node.given:
+    agent = speaker.node.agent
+    if agent is None or "produces_type" in agent.given:
         return None
-    schema = asked_schema(node)
+    schema = asked_schema(agent)
     return "" if schema is None else shortfall(schema, wanted)
 
 

@@ -13,7 +13,7 @@ from adk_fluent.ir.annotations import (
     ModelCandidate,
     RetryConfig,
 )
-from adk_fluent.ir.base import Node, ParentNode, node
+from adk_fluent.ir.base import UNSET, Node, ParentNode, node
 from adk_fluent.ir.fields import StateFieldRef
 from adk_fluent.ir.files import ArtifactUse, uses_in
 from adk_fluent.ir.frozen import kept
@@ -109,6 +109,15 @@ class AgentNode(ParentNode, AgentFields):  # pyright: ignore[reportIncompatibleV
     consumes_type: type | None = None
     selector: ModelSelectorNode | None = None
     retries: int = 0
+
+    @property
+    def agent(self) -> AgentNode:
+        return self
+
+    @property
+    def returns(self) -> object | None:
+        schema = self.given.get("output_schema")
+        return None if schema is UNSET else schema
 
     @property
     def templates(self) -> tuple[str, ...]:
@@ -285,6 +294,10 @@ class RemoteAgentNode(Node):
     @kept
     def runs(self) -> execution.OnFailure:  # pyright: ignore[reportIncompatibleVariableOverride]  # as a property
         return execution.OnFailure(self.output_key, self.output_schema or str)
+
+    @property
+    def returns(self) -> object | None:
+        return self.output_schema
 
     @property
     def may_turn_to_ask(self) -> bool:
