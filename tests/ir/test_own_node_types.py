@@ -50,6 +50,7 @@ from adk_fluent.ir.execution import (
     Repeated,
     Wrapped,
 )
+from adk_fluent.ir.keys import KeyRead, KeyReads
 from adk_fluent.testing import mock_backend
 from adk_fluent.viz import to_html, to_mermaid, to_outline, to_png, to_svg
 from adk_fluent.viz.flow import data_edges
@@ -162,6 +163,35 @@ def test_data_flows_through_it(way: type[Execution]) -> None:
         assert "{topic}" in str(flow[name])
         assert f"state[{OUTPUTS[name]!r}]" in str(flow[name])
     assert "{draft}" in str(flow["last"])
+
+
+def test_keys_of_its_own_are_there_after_it() -> None:
+    """A frame that reads a key before its children run, and writes one afterwards, is heard."""
+
+    @node
+    class VotingNode(ParentNode):
+        kind: ClassVar[str] = "voting"
+        runs: ClassVar[Execution] = InParallel()
+
+        def key_reads(self) -> KeyReads:
+            yield KeyRead("topic", "function")
+
+        @property
+        def key_writes(self) -> tuple[str, ...]:
+            return ("vote",)
+
+    voting = VotingNode(name="voting", children=(X, Y))
+    last = LAST.replace(instruction="Use {vote}.")
+    tree = resolve_names(SequenceNode(name="root", children=(FIRST, voting, last))).root
+    facts = analyse(tree)
+    found = {(read.step.name, read.key): read.status for read in facts.reads}
+    assert found[("voting", "topic")] == found[("last", "vote")] == "must"
+    assert ("voting", "last", ("vote",)) in {
+        (edge.source, edge.target, edge.carries) for edge in data_edges(facts)
+    }
+    alone = resolve_names(SequenceNode(name="root", children=(voting, last))).root
+    missed = {(read.step.name, read.key): read.status for read in analyse(alone).reads}
+    assert missed[("voting", "topic")] == "never"
 
 
 @every_way

@@ -118,10 +118,20 @@ class _Walk(ModelWalk):
         if step in self.restarting:
             self._run_again(step, state)
         else:
-            _visitor(step.node)(self, step, state)
+            self._pass(step, state)
         if annotations is not NO_ANNOTATIONS and annotations.edge is not None:
             speakers = state.talk.last if annotations.edge.buffering != "full" else ()
             state.talk = state.talk._replace(edges=speakers)
+
+    def _pass(self, step: Step, state: Knowledge) -> None:
+        """Pass a step by how it runs its children, or by its type; a frame may touch keys of its own, too."""
+        node = step.node
+        if isinstance(node.runs, _FRAMES):
+            self.reads(step, state)
+        _visitor(node)(self, step, state)
+        if isinstance(node.runs, execution.SILENT_FRAMES) and not state.dead:
+            for key in self.flow.keys.writes(step):
+                state.set(key, written(step))
 
     def _take_pieces(self, step: Step, state: Knowledge) -> None:
         for speaker in state.talk.edges:
@@ -195,7 +205,7 @@ class _Walk(ModelWalk):
         ends: list[Knowledge] = []
         scope, known = state.fork(), dict[str, Fact]()
         for _ in range(_ROUNDS):
-            _visitor(step.node)(self, step, scope)
+            self._pass(step, scope)
             ends.append(scope)
             self.entered[step] = state
             came = self.restarts.pop(step, None)
@@ -403,6 +413,9 @@ LEAVES: Final[Mapping[type[Node], _Visitor]] = {
 def _visitor(node: Node) -> _Visitor:
     return COMPOSITES.get(type(node.runs)) or LEAVES.get(type(node), _Walk.step)
 
+
+_FRAMES: Final = tuple(way for way in execution.SILENT_FRAMES if way is not execution.Repeated)
+"""What reads before its children run; a loop looks at the state after each round."""
 
 _PASSING: Final = (*execution.SILENT_FRAMES, execution.PerItem)
 """What comes to these in pieces goes on to their first steps."""
