@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 import json
 import pkgutil
-from collections.abc import Collection
+import re
+from collections.abc import Collection, Iterable, Iterator
 from importlib import import_module
+from pathlib import Path
 from pkgutil import iter_modules
 
 import pytest
@@ -52,12 +55,13 @@ from adk_fluent.ir import (
     topological_order,
     walk,
 )
-from adk_fluent.ir.execution import WAYS, Leaf
+from adk_fluent.ir.execution import WAYS, HandOver, Leaf
 from adk_fluent.ir.native import Native
-from adk_fluent.viz.looks import LOOKS
 from adk_fluent.viz.mermaid import to_mermaid
 from tests.samples import count_words, is_done, look
 
+ROOT = Path(__file__).parents[2]
+SOURCES = ROOT / "src/adk_fluent"
 NATIVE = LlmAgent(name="plain", model="m")
 A, B = AgentNode(name="a", model="m"), AgentNode(name="b", model="m")
 EXAMPLES: dict[type[Node], Node] = {
@@ -87,7 +91,6 @@ EXAMPLES: dict[type[Node], Node] = {
 TABLES: dict[str, Collection[type[Node]]] = {
     "compiler.VISITORS or REFUSED_TYPES": {*VISITORS, *REFUSED_TYPES},
     "adopt.steps.WRITERS": WRITERS,
-    "viz.looks.LOOKS": LOOKS,
 }
 """The tables that hold a row for each node type."""
 every_type = pytest.mark.parametrize("cls", NODE_TYPES, ids=lambda cls: cls.__name__)
@@ -111,12 +114,47 @@ def test_the_list_of_node_types_is_complete() -> None:
     assert len(NODE_TYPES) == len(set(NODE_TYPES))
 
 
+def test_the_recipe_names_each_table_of_node_types() -> None:
+    """What the page about internals says to add for a node is all that there is, and stands where it says."""
+    rows = re.findall(
+        r"^\| `([\w/]+\.py)` \| (.+) \|$", (ROOT / "docs/contribute/internals.md").read_text(), re.M
+    )
+    assert [file for file, _ in rows if not (SOURCES / file).is_file()] == []
+    named = {(file, table) for file, what in rows for table in re.findall(r"`([A-Z_]{3,})`", what)}
+    assert named == {
+        (path.relative_to(SOURCES).as_posix(), table)
+        for path in SOURCES.rglob("*.py")
+        for table in tables_in(path.read_text())
+    }
+
+
+def tables_in(source: str) -> Iterator[str]:
+    """The mappings, tuples and sets of a module whose keys or members are node types."""
+    known = {cls.__name__ for cls in NODE_TYPES}
+    for statement in ast.parse(source).body if any(name in source for name in known) else ():
+        if isinstance(statement, ast.AnnAssign) and statement.value is not None:
+            whole = (
+                () if isinstance(statement.value, ast.Subscript | ast.BinOp) else ast.walk(statement.value)
+            )
+            if any(
+                ast.unparse(part).rpartition(".")[2] in known for value in whole for part in members(value)
+            ):
+                yield ast.unparse(statement.target)
+
+
+def members(value: ast.AST) -> Iterable[ast.expr]:
+    """The keys of a mapping that is written out, or what is in a tuple or set."""
+    if isinstance(value, ast.Dict):
+        return [key for key in value.keys if key is not None]
+    return value.elts if isinstance(value, ast.Tuple | ast.Set) else ()
+
+
 @every_type
 def test_it_says_how_it_runs_its_children(cls: type[Node]) -> None:
     """A node that holds others says how they run, and one that holds none says so."""
     holds = getattr(cls, "children", None) is not Node.children
     assert type(EXAMPLES[cls].runs) in WAYS
-    assert isinstance(EXAMPLES[cls].runs, Leaf) is not holds
+    assert isinstance(EXAMPLES[cls].runs, Leaf | HandOver) is not holds
 
 
 @every_type

@@ -17,7 +17,7 @@ from google.genai import types
 from adk_fluent.backends.adk.api import BEHIND
 from adk_fluent.backends.mock import MockBackend
 from adk_fluent.backends.stand_ins import smallest
-from adk_fluent.ir.base import Node, walk
+from adk_fluent.ir.base import Node, agents_in
 from adk_fluent.ir.nodes import AgentNode
 from adk_fluent.ir.tools import ends_loops, escalates, loop_enders, pauses, tool_name
 
@@ -122,8 +122,7 @@ def callable_tools(agent: AgentNode) -> tuple[list[str], list[str]]:
 
 def uncalled(root: Node) -> list[str]:
     """The tools of a tree that a script does not call, each with its agent."""
-    agents = (node for node in walk(root) if isinstance(node, AgentNode))
-    return [f"{name} of {agent.name}" for agent in agents for name in callable_tools(agent)[1]]
+    return [f"{name} of {agent.name}" for agent in agents_in(root) for name in callable_tools(agent)[1]]
 
 
 def calls_of(names: Iterable[str], otherwise: Any) -> Callable[[LlmRequest], Any]:

@@ -12,22 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 from adk_fluent.analysis.plan import Step
 from adk_fluent.analysis.values.fact import ABSENT, PRESENT, UNKNOWN
-from adk_fluent.ir.execution import (
-    ByModel,
-    Execution,
-    FirstMatch,
-    FirstSuccess,
-    InOrder,
-    InParallel,
-    Leaf,
-    OnFailure,
-    PerItem,
-    RaceToSuccess,
-    Repeated,
-    Wrapped,
-)
+from adk_fluent.ir import execution
 from adk_fluent.ir.files import ANY_FILE, ArtifactUse
-from adk_fluent.ir.nodes import AgentNode, ArtifactNode, TransferNode
 
 if TYPE_CHECKING:
     from adk_fluent.analysis.facts import Facts
@@ -102,10 +88,14 @@ def file_flow(facts: Facts) -> FileFlow:
 def _may_precede(step: Step, other: Step) -> bool:
     """Whether a step may have run when another one does: before, a round before, or beside it."""
     both = next(around for around in (other, *other.above()) if around.index <= step.index < around.end)
-    if any(isinstance(around.node.runs, (Repeated, PerItem)) for around in (both, *both.above())):
+    if any(
+        isinstance(around.node.runs, (execution.Repeated, execution.PerItem))
+        for around in (both, *both.above())
+    ):
         return True
     return both.node.runs.apart or (
-        step.index < other.index and not isinstance(both.node.runs, (FirstMatch, OnFailure))
+        step.index < other.index
+        and not isinstance(both.node.runs, (execution.FirstMatch, execution.OnFailure))
     )
 
 
@@ -120,7 +110,7 @@ class _Walk:
     def __init__(self, flow: FileFlow, facts: Facts) -> None:
         self.flow = flow
         self.facts = facts
-        self.jumps = any(isinstance(step.node, TransferNode) for step in facts.steps)
+        self.jumps = any(isinstance(step.node.runs, execution.HandOver) for step in facts.steps)
         self.beside: list[Known] = []
         self._found: dict[tuple[Step, ArtifactUse], FileRead] = {}
         self._touched: dict[Step, Known] = {}
@@ -162,7 +152,7 @@ class _Walk:
             else:
                 mark = _MARKS[use.how]
                 for name in self._named_by(use):
-                    certain = use.certain and use.filename != ANY_FILE and isinstance(node, ArtifactNode)
+                    certain = use.certain and use.filename != ANY_FILE and _is_sure(step)
                     known[name] = mark if certain else known.get(name, UNKNOWN) | mark
         if _may_do_anything(step):
             for name in self.flow.names:
@@ -181,7 +171,7 @@ class _Walk:
             self.flow.reads.append(read)
         mask = known.get(use.filename, UNKNOWN)
         read.mask |= mask
-        if use.certain and use.level == "required" and isinstance(step.node, ArtifactNode):
+        if use.certain and use.level == "required" and _is_sure(step):
             known[use.filename] = PRESENT  # or the run has stopped
 
     def touched(self, step: Step) -> Known:
@@ -233,7 +223,7 @@ class _Walk:
         ways = [dict(known) for _ in step.children]
         for child, way in zip(step.children, ways, strict=True):
             self.visit(child, way)
-        closed = isinstance(step.node.runs, FirstMatch) and step.node.runs.default
+        closed = isinstance(step.node.runs, execution.FirstMatch) and step.node.runs.default
         _settle(known, ways if closed else [*ways, known])
 
     def until_one_succeeds(self, step: Step, known: Known) -> None:
@@ -273,12 +263,18 @@ class _Walk:
     def _may_end_early(self, step: Step) -> bool:
         """Whether a model, or a callback, may end a loop or a fan-out from inside."""
         inside = (inner.node for inner in step.walk(self.facts.steps))
-        return any(isinstance(node, AgentNode) and (node.tools or node.callbacks) for node in inside)
+        agents = (node.agent for node in inside)
+        return any(agent is not None and (agent.tools or agent.callbacks) for agent in agents)
+
+
+def _is_sure(step: Step) -> bool:
+    """Whether a step does all it may do whenever it runs; a model may not, nor is a person always asked."""
+    return not step.node.speaks and not step.node.asks
 
 
 def _may_do_anything(step: Step) -> bool:
     """Whether a tool or callback may save and delete files without saying so."""
-    return isinstance(step.node, AgentNode) and bool(step.node.undeclared()[1])
+    return step.node.agent is not None and bool(step.node.undeclared()[1])
 
 
 def _blend(known: Known, touched: Known) -> None:
@@ -324,17 +320,18 @@ def _together(known: Known, ways: list[Known], touched: list[Known]) -> Known:
 
 
 _Pass = Callable[[_Walk, Step, Known], None]
-PASS: Final[Mapping[type[Execution], _Pass]] = {
-    Leaf: _Walk.uses,
-    ByModel: _Walk.by_model,
-    InOrder: _Walk.in_order,
-    Wrapped: _Walk.in_order,
-    Repeated: _Walk.again,
-    InParallel: _Walk.at_once,
-    FirstMatch: _Walk.one_of,
-    OnFailure: _Walk.one_of,
-    FirstSuccess: _Walk.until_one_succeeds,
-    RaceToSuccess: _Walk.until_one_succeeds,
-    PerItem: _Walk.per_item,
+PASS: Final[Mapping[type[execution.Execution], _Pass]] = {
+    execution.Leaf: _Walk.uses,
+    execution.HandOver: _Walk.uses,
+    execution.ByModel: _Walk.by_model,
+    execution.InOrder: _Walk.in_order,
+    execution.Wrapped: _Walk.in_order,
+    execution.Repeated: _Walk.again,
+    execution.InParallel: _Walk.at_once,
+    execution.FirstMatch: _Walk.one_of,
+    execution.OnFailure: _Walk.one_of,
+    execution.FirstSuccess: _Walk.until_one_succeeds,
+    execution.RaceToSuccess: _Walk.until_one_succeeds,
+    execution.PerItem: _Walk.per_item,
 }
 """How the walk passes a node, by how it runs its children."""

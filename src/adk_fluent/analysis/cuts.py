@@ -12,9 +12,9 @@ from adk_fluent.analysis.talk.sight import EVERYTHING, sight_of
 from adk_fluent.analysis.values.fact import PRESENT, STATUS, Fact
 from adk_fluent.analysis.walk.side_effects import owner_of
 from adk_fluent.context.spec import Context
+from adk_fluent.ir import execution
 from adk_fluent.ir.annotations import ExecutionBoundary, TransformSpec
-from adk_fluent.ir.execution import InOrder, InParallel, PerItem
-from adk_fluent.ir.nodes import CaptureNode, TransferNode
+from adk_fluent.ir.nodes import CaptureNode
 from adk_fluent.ir.scopes import is_temporary
 from adk_fluent.state.effects import Copies, Holds, Needs, Removes, Sets, Transform, Writes, all_effects
 
@@ -101,7 +101,9 @@ def boundaries(facts: Facts) -> list[Step]:
 def obstacle(facts: Facts, cut: Step) -> Obstacle | None:
     """What keeps a run from being cut before a step; `None` if nothing does."""
     around = list(cut.above())
-    outermost = next((step for step in reversed(around) if not isinstance(step.node.runs, InOrder)), None)
+    outermost = next(
+        (step for step in reversed(around) if not isinstance(step.node.runs, execution.InOrder)), None
+    )
     if outermost is not None:
         return Obstacle(cut, outermost, "construct")
     child = cut
@@ -119,7 +121,7 @@ def obstacle(facts: Facts, cut: Step) -> Obstacle | None:
 
 def _moves_across(step: Step, cut: Step) -> bool:
     """Whether a transfer leads across a cut, or skips steps behind it."""
-    if not isinstance(step.node, TransferNode):
+    if not isinstance(step.node.runs, execution.HandOver):
         return False
     owner, target = owner_of(step), step.target
     if owner is not None and step.index < cut.index < owner.end and _inside(cut, owner):
@@ -211,7 +213,9 @@ def _takes_all(facts: Facts, step: Step) -> bool:
 
 
 def _at_once(step: Step) -> bool:
-    return any(isinstance(outer.node.runs, (InParallel, PerItem)) for outer in step.above())
+    return any(
+        isinstance(outer.node.runs, (execution.InParallel, execution.PerItem)) for outer in step.above()
+    )
 
 
 def schema_fields(facts: Facts) -> dict[str, StateFieldRef]:
@@ -235,6 +239,7 @@ def _hearing(facts: Facts, steps: list[Step]) -> Hearing:
     user = False
     inside = set(steps)
     for step in steps:
+        # Nothing else but an agent's context, below, has words of others in its hands.
         if isinstance(step.node, CaptureNode) and step.node.turns is not None:
             authors |= _names(other for other in facts.steps[: steps[0].index] if other.is_model)
             if step.node.turns > 1:

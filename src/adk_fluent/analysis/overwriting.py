@@ -15,25 +15,10 @@ from typing import TYPE_CHECKING, Final
 from adk_fluent.analysis.plan import Step
 from adk_fluent.analysis.values.matches import exhaustive
 from adk_fluent.analysis.walk.side_effects import may_hand_over
+from adk_fluent.ir import execution
 from adk_fluent.ir.base import Node
-from adk_fluent.ir.execution import (
-    ByModel,
-    Execution,
-    FirstMatch,
-    FirstSuccess,
-    InOrder,
-    InParallel,
-    Leaf,
-    OnFailure,
-    PerItem,
-    RaceToSuccess,
-    Repeated,
-    Wrapped,
-)
 from adk_fluent.ir.nodes import (
     AgentNode,
-    GateNode,
-    TransferNode,
 )
 from adk_fluent.ir.scopes import is_shared
 from adk_fluent.ir.tools import ends_loops
@@ -57,7 +42,7 @@ def overwritten(facts: Facts) -> list[tuple[Step, str, Step]]:
 
     A transfer may skip anything, so of a tree with transfers nothing is said.
     """
-    if any(isinstance(step.node, TransferNode) for step in facts.steps):
+    if any(isinstance(step.node.runs, execution.HandOver) for step in facts.steps):
         return []
     several = (key for key, writers in facts.writers.items() if len(writers) > 1)
     keys = frozenset(key for key in several if not is_shared(key))
@@ -79,7 +64,7 @@ class _Places:
 
     def __init__(self, facts: Facts, keys: frozenset[str]) -> None:
         steps = facts.steps
-        self.blind = {*facts.unknown[0], *(step for step in steps if type(step.node) is GateNode)}
+        self.blind = {*facts.unknown[0], *(step for step in steps if step.node.asks)}
         found: dict[str, list[int]] = {key: [] for key in keys}
         for read in facts.reads:
             if read.key in keys and read.via != "removal":
@@ -97,11 +82,7 @@ class _Places:
                 *anything,
                 *(index for indexes in found.values() for index in indexes),
                 *(step.index for key in keys for step in facts.writers[key]),
-                *(
-                    step.index
-                    for step in steps
-                    if type(step.node) is AgentNode and _may_go_on_elsewhere(step)
-                ),
+                *(step.index for step in steps if step.node.agent is not None and _may_go_on_elsewhere(step)),
             }
         )
 
@@ -243,7 +224,7 @@ class _Backwards:
         _either(ahead, self._each(step, ahead, limits))
 
     def route(self, step: Step, ahead: Ahead, limits: Limits) -> None:
-        runs: FirstMatch = step.node.runs
+        runs: execution.FirstMatch = step.node.runs
         ways = self._each(step, ahead, limits)
         open_end = not runs.default and not exhaustive(runs.tests)
         _either(ahead, [*ways, _soonest(ahead)] if open_end else ways)
@@ -301,17 +282,18 @@ def _either(ahead: Ahead, ways: list[Ahead]) -> None:
 
 
 _Pass = Callable[[_Backwards, Step, Ahead, Limits], None]
-PASS: Final[Mapping[type[Execution], _Pass]] = {
-    Leaf: _Backwards.step,
-    ByModel: _Backwards.agent,
-    InOrder: _Backwards.in_order,
-    Wrapped: _Backwards.in_order,
-    Repeated: _Backwards.loop,
-    InParallel: _Backwards.parallel,
-    FirstMatch: _Backwards.route,
-    OnFailure: _Backwards.remote,
-    FirstSuccess: _Backwards.fallback,
-    RaceToSuccess: _Backwards.race,
-    PerItem: _Backwards.over_items,
+PASS: Final[Mapping[type[execution.Execution], _Pass]] = {
+    execution.Leaf: _Backwards.step,
+    execution.HandOver: _Backwards.step,
+    execution.ByModel: _Backwards.agent,
+    execution.InOrder: _Backwards.in_order,
+    execution.Wrapped: _Backwards.in_order,
+    execution.Repeated: _Backwards.loop,
+    execution.InParallel: _Backwards.parallel,
+    execution.FirstMatch: _Backwards.route,
+    execution.OnFailure: _Backwards.remote,
+    execution.FirstSuccess: _Backwards.fallback,
+    execution.RaceToSuccess: _Backwards.race,
+    execution.PerItem: _Backwards.over_items,
 }
 """How the walk passes a node, by how it runs its children."""

@@ -6,12 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import FrozenInstanceError, dataclass
 from typing import Any, Final, NoReturn
 
+from adk_fluent.ir import execution
 from adk_fluent.ir.base import Node
-from adk_fluent.ir.execution import ByModel, FirstMatch, Repeated
 from adk_fluent.ir.naming import NameGiver, named_nodes
-from adk_fluent.ir.nodes import (
-    TransferNode,
-)
 
 _put: Final = object.__setattr__
 Branch = tuple[int, ...]
@@ -30,7 +27,7 @@ class Step:
         index: its place in the order parents first.
         end: one more than the index of the last step inside it.
         branch: the conversation branch it runs on.
-        target: of a transfer, the step it hands over to, if there is one.
+        target: the step that it hands over to, if it does and there is one.
     """
 
     __slots__ = ("branch", "children", "end", "index", "name", "node", "origin", "parent", "target")
@@ -81,8 +78,12 @@ class Step:
 
 def hand_over_targets(step: Step) -> list[Step]:
     """The agents to which ADK offers the model of a step to hand over: below it, above it and beside it."""
-    found, parent = list(step.children) if isinstance(step.node.runs, ByModel) else [], step.parent
-    if isinstance(step.node.runs, ByModel) and parent is not None and isinstance(parent.node.runs, ByModel):
+    found, parent = list(step.children) if isinstance(step.node.runs, execution.ByModel) else [], step.parent
+    if (
+        isinstance(step.node.runs, execution.ByModel)
+        and parent is not None
+        and isinstance(parent.node.runs, execution.ByModel)
+    ):
         if step.node.disallow_transfer_to_parent is not True:
             found.append(parent)
         if step.node.disallow_transfer_to_peers is not True:
@@ -92,7 +93,7 @@ def hand_over_targets(step: Step) -> list[Step]:
 
 def first_after(step: Step) -> int:
     """The lowest index that a step which runs after this one can have: in a loop, that of the loop."""
-    loops = [outer.index for outer in step.above() if isinstance(outer.node.runs, Repeated)]
+    loops = [outer.index for outer in step.above() if isinstance(outer.node.runs, execution.Repeated)]
     return min(loops, default=step.index)
 
 
@@ -146,8 +147,8 @@ def plan(root: Node, *, resolved: bool = False) -> Plan:
         if step in inside:
             _put(step, "children", tuple(inside[step]))
             _put(step, "end", step.children[-1].end)
-        elif isinstance(step.node, TransferNode):
-            _put(step, "target", by_name.get(step.node.target))
+        elif isinstance(step.node.runs, execution.HandOver):
+            _put(step, "target", by_name.get(step.node.runs.target))
     return Plan(steps, by_name, clashing)
 
 
@@ -162,13 +163,13 @@ def _origin(node: Node, given: Mapping[str, Node]) -> str:
 def branch_names(step: Step, children: Sequence[Step]) -> str:
     """How a message calls some alternatives of a step: the branches of a route by their tests."""
     runs = step.node.runs
-    if isinstance(runs, FirstMatch):
+    if isinstance(runs, execution.FirstMatch):
         numbers = [step.children.index(child) for child in children]
         return at_most_three([_test_of(runs, number, step.children[number]) for number in numbers])
     return at_most_three([repr(child.name) for child in children])
 
 
-def _test_of(runs: FirstMatch, number: int, child: Step) -> str:
+def _test_of(runs: execution.FirstMatch, number: int, child: Step) -> str:
     if number >= len(runs.tests):
         return f"otherwise ({child.name!r})"
     test = runs.tests[number]

@@ -8,11 +8,10 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any, Final
 
+from adk_fluent.ir import execution
 from adk_fluent.ir.annotations import NO_ANNOTATIONS, Visibility
 from adk_fluent.ir.base import Node, root_of, walk
-from adk_fluent.ir.execution import STEP_BY_STEP, FirstSuccess, InOrder, RaceToSuccess
 from adk_fluent.ir.naming import NameGiver, named_nodes
-from adk_fluent.ir.nodes import KnownNativeNode, NativeNode, TransferNode
 
 VISIBILITY: Final = "adk_fluent.visibility"
 """Metadata of an event: who sees it."""
@@ -83,7 +82,7 @@ def outlet_of(root: Node) -> Outlet:
     if not inference.places[0].speaks:
         return Outlet(sights)  # a native agent of which nothing is known
     unseen = StepVisibility("internal", any(place.filtered for place in inference.places))
-    natives = {sights[node.name] for node in walk(root) if isinstance(node, NativeNode)}
+    natives = {sights[node.name] for node in walk(root) if node.opaque}
     # Whichever native agent runs the author, this is who sees it.
     others = natives.pop() if len(natives) == 1 else unseen
     return Outlet(sights, others, unseen)
@@ -91,9 +90,9 @@ def outlet_of(root: Node) -> Outlet:
 
 def _native_voices(node: Node, sights: Mapping[str, StepVisibility]) -> Iterable[tuple[str, StepVisibility]]:
     """Who else speaks where a native agent or workflow runs as it was given."""
-    if isinstance(node, NativeNode):
+    if node.opaque:
         return [(voice, sights[node.name]) for voice in node.voices]
-    return [(node.native.name, SEEN)] if isinstance(node, KnownNativeNode) else []
+    return [] if node.as_given is None else [(node.as_given.name, SEEN)]
 
 
 def infer_visibility(x: object) -> Mapping[str, Visibility]:
@@ -179,7 +178,7 @@ class _Inference:
                 place.answers = place.said in (None, "user")
         for place in self.places:
             self._order(place)
-        final = {place.node.target for place in self.places if _hands_over_last(place)}
+        final = {place.node.runs.target for place in self.places if _hands_over_last(place)}
         return {place.name: self._sight(place, final) for place in self.places}
 
     def _inherit(self, place: _Place) -> None:
@@ -198,7 +197,7 @@ class _Inference:
 
     def _order(self, place: _Place) -> None:
         """What follows those inside the place."""
-        in_order = isinstance(place.node.runs, STEP_BY_STEP)
+        in_order = isinstance(place.node.runs, execution.STEP_BY_STEP)
         follows, surely = place.follows, place.follows_surely
         for child in reversed(place.children):
             child.follows, child.follows_surely = follows, surely
@@ -227,7 +226,7 @@ def _answers(place: _Place) -> bool:
     inside = [child.answers for child in place.children]
     if place.node.speaks:
         return place.said in (None, "user") or any(inside)
-    if isinstance(place.node.runs, (FirstSuccess, RaceToSuccess)):
+    if isinstance(place.node.runs, execution.UNTIL_SUCCESS):
         return bool(inside) and all(inside)
     return any(inside) and not place.node.may_be_skipped
 
@@ -246,12 +245,12 @@ def _override(node: Node) -> Visibility | None:
 
 def _hands_over_last(place: _Place) -> bool:
     """Whether a transfer's target is the last to speak: nothing speaks after the sequence it leaves."""
-    if not isinstance(place.node, TransferNode):
+    if not isinstance(place.node.runs, execution.HandOver):
         return False
     left = place
     for outer in _outwards(place):
         left = outer
-        if isinstance(outer.node.runs, InOrder):
+        if isinstance(outer.node.runs, execution.InOrder):
             break
     return not left.follows
 
@@ -269,7 +268,7 @@ def _is_last_in(place: _Place, final: set[str]) -> bool:
         if outer.name in final:
             return True
         parent = outer.parent
-        if parent is not None and isinstance(parent.node.runs, STEP_BY_STEP):
+        if parent is not None and isinstance(parent.node.runs, execution.STEP_BY_STEP):
             later = parent.children[parent.children.index(outer) + 1 :]
             if any(child.speaks for child in later):
                 return False

@@ -85,6 +85,7 @@ def _own_words(step: Step, key: str) -> Sources:
     """What a step that writes a key makes its value of, as far as that shows without walking there."""
     if step.is_model and step.node.output_key == key:
         return (step,)
+    # A capture alone copies the words of others as they were.
     return captured(step.node) if isinstance(step.node, CaptureNode) else (ANYBODY,)
 
 

@@ -10,15 +10,9 @@ from adk_fluent.analysis.values.kinds import fits
 from adk_fluent.analysis.visibility import STANDS_IN
 from adk_fluent.backends.events import AgentEvent, Pending, answers, standing, whole
 from adk_fluent.errors import AnswerError, sentence
-from adk_fluent.ir.base import UNSET, Node, walk
-from adk_fluent.ir.execution import STEP_BY_STEP, ByModel, FirstMatch, PerItem
+from adk_fluent.ir import execution
+from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.naming import Named
-from adk_fluent.ir.nodes import (
-    AgentNode,
-    GateNode,
-    NativeNode,
-    RemoteAgentNode,
-)
 from adk_fluent.state.answers import answer_type
 
 
@@ -70,8 +64,7 @@ class Answers:
     @classmethod
     def of(cls, named: Named) -> Answers:
         """Those of the agents of a tree."""
-        agents = [node for node in walk(named.root) if isinstance(node, AgentNode | RemoteAgentNode)]
-        typed = {node.name: node.output_schema for node in agents if node.output_schema not in (UNSET, None)}
+        typed = {node.name: node.returns for node in walk(named.root) if node.returns is not None}
         return cls(typed, dict(named.origins))
 
     def parse(self, author: str, text: str) -> Any:
@@ -114,7 +107,7 @@ def speakers(node: Node) -> list[Node]:
     if node.annotations.visibility == "zero_cost":
         return []
     children = [found for child in node.children if (found := speakers(child))]
-    if isinstance(node.runs, STEP_BY_STEP):
+    if isinstance(node.runs, execution.STEP_BY_STEP):
         return children[-1] if children else []
     inside = [speaker for found in children for speaker in found]
     return [node, *inside] if node.speaks else inside
@@ -161,7 +154,7 @@ def handed_over(root: Node, typed: Answers, author: str) -> Absence | None:
     answers_in = "text" if given is None else answer_type(given).name
     reason = f"it returns {name} and handed over to {other!r}, which answers in {answers_in}"
     remedy = f"Give {other!r} .returns({name}), too."
-    if isinstance(delegate, NativeNode):  # which has no such method
+    if delegate.opaque:  # which has no such method
         remedy = f"Give {other!r} to {boss!r} as a tool, T.agent(...), so that {boss!r} answers."
     return Absence((boss,), reason, remedy=remedy)
 
@@ -178,7 +171,7 @@ def _below_model(node: Node) -> Iterable[Node]:
     """The agents below one to which its model may hand over, so that they answer instead of it."""
     return (
         (speaker for child in node.children for speaker in speakers(child))
-        if isinstance(node.runs, ByModel)
+        if isinstance(node.runs, execution.ByModel)
         else ()
     )
 
@@ -193,7 +186,7 @@ class _Search:
     def instead(self, root: Node, found: AgentEvent) -> Absence | None:
         """What it means that one who answers in text had the last word."""
         author = next((node for node in walk(root) if node.name == found.author), None)
-        if isinstance(author, GateNode):
+        if author is not None and author.asks:
             return self._absent(root, f"it did not run: {found.content}")
         if not found.metadata.get(STANDS_IN) or (why := self.why(root)) is None:
             return None
@@ -216,9 +209,9 @@ class _Search:
             return self._silent(node)
         speaking = [child for child in node.children if speakers(child)]
         heard = [child for child in speaking if self._spoke(child)]
-        if isinstance(node.runs, (FirstMatch, PerItem)) and not heard:
+        if isinstance(node.runs, (execution.FirstMatch, execution.PerItem)) and not heard:
             return self._absent(node, self._not_run(node.runs))
-        if isinstance(node.runs, STEP_BY_STEP) or not heard:
+        if isinstance(node.runs, execution.STEP_BY_STEP) or not heard:
             heard = speaking
         return self.why(heard[-1]) if heard else None
 
@@ -242,9 +235,9 @@ class _Search:
     def _spoke(self, node: Node) -> bool:
         return any(below.name in self.spoke for below in walk(node))
 
-    def _not_run(self, runs: FirstMatch | PerItem) -> str:
+    def _not_run(self, runs: execution.FirstMatch | execution.PerItem) -> str:
         """Why nothing below a node ran."""
-        if isinstance(runs, PerItem):
+        if isinstance(runs, execution.PerItem):
             return f"state key {runs.items!r} holds no items"
         if runs.key is not None:
             value = self.state.get(runs.key)

@@ -68,9 +68,9 @@ class DryRunBackend(MockBackend):
     def prepare(self, node: Node) -> Node:
         """The tree, whose agents are known from now on."""
         for each in walk(node):
-            if isinstance(each, AgentNode):
-                self._known[each.name] = (each, node)
-            elif isinstance(each, RemoteAgentNode):
+            if (agent := each.agent) is not None:
+                self._known[each.name] = (agent, node)
+            elif isinstance(each, RemoteAgentNode):  # whose answer is scripted as one of an agent
                 self._known[each.name] = (scripting.agent_like(each), node)
                 self._remote.add(each.name)
         return super().prepare(node)

@@ -13,9 +13,8 @@ from adk_fluent.backends.stand_ins import in_form, stand_in
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.errors import ArgumentError
 from adk_fluent.inspection.per_agent import PerAgent
-from adk_fluent.ir.base import Node, walk
+from adk_fluent.ir.base import Node, agents_in
 from adk_fluent.ir.naming import resolve_names
-from adk_fluent.ir.nodes import AgentNode
 from adk_fluent.middleware.keeping import Simulation
 from adk_fluent.spelling import did_you_mean
 
@@ -96,7 +95,7 @@ class PreviewBackend(MockBackend):
     """
 
     def __init__(self, root: Node, responses: Mapping[str, Response]) -> None:
-        agents = {node.name: node for node in walk(root) if isinstance(node, AgentNode)}
+        agents = {agent.name: agent for agent in agents_in(root)}
         copies = resolve_names(root).origins
         _check_names(responses, dict.fromkeys([*agents, *copies]))
         made = {name: stand_in(node, root) for name, node in agents.items() if name not in responses}

@@ -19,8 +19,8 @@ from adk_fluent.cli.errors import UsageError
 from adk_fluent.cli.target import Target, load, module_name
 from adk_fluent.errors import ADKFluentError, what_happened
 from adk_fluent.expr.base import Expr
-from adk_fluent.ir.base import Node, walk
-from adk_fluent.ir.nodes import AgentNode, KnownNativeNode
+from adk_fluent.ir.base import Node, agents_in, walk
+from adk_fluent.ir.nodes import AgentNode
 from adk_fluent.ir.tools import ends_loops
 from adk_fluent.state.answers import asked_schema
 
@@ -178,7 +178,7 @@ def scripts(root: Node) -> Iterator[tuple[str, dict[str, Any]]]:
     from adk_fluent.adopt import tool_stubs  # with ADK
     from adk_fluent.testing import call_tool
 
-    agents = [node for node in walk(root) if isinstance(node, AgentNode)]
+    agents = list(agents_in(root))
     ending: dict[str, list[Any]] = {agent.name: [_answer(agent, root)] for agent in agents}
     ending |= {
         agent.name: tool_stubs.leaving(agent, _answer(agent, root))
@@ -225,7 +225,7 @@ def _answer(agent: AgentNode, root: Node) -> Any:
 
 def _called(child: Node) -> str:
     """The name by which a model hands over to an agent."""
-    return child.native.name if isinstance(child, KnownNativeNode) else child.name
+    return child.name if child.as_given is None or child.opaque else child.as_given.name
 
 
 def _say(text: str) -> None:

@@ -18,7 +18,6 @@ from adk_fluent.cli.errors import UsageError, one_line
 from adk_fluent.expr.base import Expr
 from adk_fluent.ir.base import walk
 from adk_fluent.ir.native import is_native
-from adk_fluent.ir.nodes import AgentNode
 from adk_fluent.ir.tools import agents_inside
 from adk_fluent.spelling import did_you_mean
 
@@ -312,9 +311,9 @@ def _parts(value: object) -> Iterator[object]:
     if isinstance(value, Expr):
         for node in walk(cast("Expr[Any]", value)):
             yield node
-            if isinstance(node, AgentNode):
+            if (agent := node.agent) is not None:
                 yield node.name
-                for body in agents_inside(node.tools):
+                for body in agents_inside(agent.tools):
                     yield from (part for inner in walk(body) for part in (inner, inner.name))
         return
     yield id(value)
@@ -330,11 +329,11 @@ def _is_within(value: object, parts: set[object]) -> bool:
     if not isinstance(value, Expr):
         return id(value) in parts
     root = cast("Expr[Any]", value).node
-    if root in parts or (isinstance(root, AgentNode) and root.name in parts):
+    if root in parts or (root.agent is not None and root.name in parts):
         return True
     children = root.children  # what stands in a row with others is a part of that row
     return bool(children) and all(
-        node in parts or (isinstance(node, AgentNode) and node.name in parts) for node in children
+        node in parts or (node.agent is not None and node.name in parts) for node in children
     )
 
 

@@ -9,14 +9,8 @@ from adk_fluent.analysis.plan import Step
 from adk_fluent.analysis.values.read import Read
 from adk_fluent.contracts.findings.missing import about
 from adk_fluent.contracts.report import ContractIssue, Severity
-from adk_fluent.ir.execution import ONE_COUNTS, SILENT_FRAMES, FirstMatch, InParallel, PerItem
+from adk_fluent.ir import execution
 from adk_fluent.ir.nodes import (
-    AgentNode,
-    ArtifactNode,
-    KnownNativeNode,
-    NativeNode,
-    TransferNode,
-    TransformNode,
     templates_in,
 )
 from adk_fluent.ir.template import about_braces, required_keys
@@ -62,21 +56,21 @@ def _fails_without(read: Read) -> bool:
     node = read.step.node
     if read.level != "required":  # such as what `S.require` asks for, which is there to raise
         return False
-    if isinstance(node, AgentNode):
+    if (agent := node.agent) is not None:
         return read.via == "template" and any(
-            read.key in required_keys(text) for text in templates_in(node.instruction)
+            read.key in required_keys(text) for text in templates_in(agent.instruction)
         )
     if read.where:  # the source of a function reads it in each call
         return not _chooses(read.step)
-    if isinstance(node, TransformNode | ArtifactNode):
-        return Needs(read.key) in effects_of(node)
-    return isinstance(node.runs, PerItem) and read.via == "list"
+    if isinstance(node.runs, execution.PerItem) and read.via == "list":
+        return True
+    return Needs(read.key) in effects_of(node)
 
 
 def _chooses(step: Step) -> bool:
     """Whether a step may call only some of its functions."""
     node = step.node
-    if isinstance(node.runs, FirstMatch):
+    if isinstance(node.runs, execution.FirstMatch):
         return len(node.runs.tests) > 1
     return any(effect.parts for effect in effects_of(node))
 
@@ -88,12 +82,12 @@ def _passes(step: Step, facts: Facts, certain: set[Step]) -> bool:
         return False
     certain.add(step)
     if (
-        not isinstance(node.runs, SILENT_FRAMES)
-        or isinstance(node.runs, ONE_COUNTS)
+        not isinstance(node.runs, execution.SILENT_FRAMES)
+        or isinstance(node.runs, execution.ONE_COUNTS)
         or _takes_the_first(step)
     ):
         return not any(map(_may_end, step.walk(facts.steps)))
-    if isinstance(node.runs, InParallel):
+    if isinstance(node.runs, execution.InParallel):
         passed = [_passes(child, facts, certain) for child in step.children]  # all of them, whatever one does
         return all(passed)
     return all(_passes(child, facts, certain) for child in step.children)
@@ -101,13 +95,13 @@ def _passes(step: Step, facts: Facts, certain: set[Step]) -> bool:
 
 def _takes_the_first(step: Step) -> bool:
     """Whether a step ends with the first of its branches that does."""
-    return isinstance(runs := step.node.runs, InParallel) and not runs.waits
+    return isinstance(runs := step.node.runs, execution.InParallel) and not runs.waits
 
 
 def _is_replaceable(step: Step) -> bool:
     """Whether something of the user's may answer in place of a step, or write what it reads."""
     node = step.node
-    if isinstance(node, NativeNode | KnownNativeNode):
+    if node.as_given is not None:
         return True
     callbacks = node.given.get("before_agent_callback", ())
     return any(map(gives_value, callbacks)) or any(map(_decides, node.annotations.middleware))
@@ -124,7 +118,7 @@ def _may_end(step: Step) -> bool:
     node = step.node
     if node.asks or node.may_pause or node.may_turn_to_ask or _is_replaceable(step):
         return True
-    if not isinstance(node, AgentNode):
-        return isinstance(node, TransferNode)
-    tools = [part for tool in node.tools for part in innermost(tool)]
-    return ends_loops(node.tools) or any(map(may_leave_loops, (*tools, *node.callbacks)))
+    if (agent := node.agent) is None:
+        return isinstance(node.runs, execution.HandOver)
+    tools = [part for tool in agent.tools for part in innermost(tool)]
+    return ends_loops(agent.tools) or any(map(may_leave_loops, (*tools, *agent.callbacks)))

@@ -12,7 +12,6 @@ from adk_fluent.contracts.refusals import Refusal
 from adk_fluent.errors import ResourceError
 from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.functions import function_name
-from adk_fluent.ir.nodes import AgentNode
 from adk_fluent.ir.resources import Call, lacking, taken_twice, wanted
 from adk_fluent.ir.tools import ToolSpec, agents_inside, innermost
 from adk_fluent.spelling import did_you_mean
@@ -48,15 +47,15 @@ def _of(node: Node, calls: Iterable[Call], name: str, given: Mapping[str, object
         if call.function is not None and (parameter := lacking(call, given)) is not None:
             hint = _hint(parameter, name, given) if call.injected else _ELSEWHERE
             yield _missing(name, call.what, call.function, parameter, "which nobody gives it", hint)
-        if not isinstance(node, AgentNode) and (parameter := taken_twice(call, given)) is not None:
+        if node.agent is None and (parameter := taken_twice(call, given)) is not None:
             yield _missing(name, call.what, call.function, parameter, *_TWICE)
-    if isinstance(node, AgentNode) and "tools" in node.given:
-        for function, hidden in _declared(node.tools):
+    if (agent := node.agent) is not None and "tools" in agent.given:
+        for function, hidden in _declared(agent.tools):
             if (parameter := _untold(function, given, hidden)) is not None:
                 why, hint = "which no model can give and nobody injects", _hint(parameter, name, given)
                 yield _missing(name, "its tool", function, parameter, why, hint)
-        yield from _shared(node.tools, name, given)
-        for tree in agents_inside(node.tools):
+        yield from _shared(agent.tools, name, given)
+        for tree in agents_inside(agent.tools):
             yield from unprovided(tree, (inner.name or inner.label for inner in walk(tree)), given)
 
 

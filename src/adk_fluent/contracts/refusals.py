@@ -39,7 +39,7 @@ from adk_fluent.errors import (
 from adk_fluent.ir.annotations import NO_ANNOTATIONS
 from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.execution import STEP_BY_STEP, FirstMatch
-from adk_fluent.ir.graph import inevitable_transfers
+from adk_fluent.ir.graph import inevitable_transfers, transfers
 from adk_fluent.ir.naming import RESERVED, check_name
 from adk_fluent.ir.nesting import MAX_DEPTH, depth
 from adk_fluent.ir.nodes import (
@@ -51,7 +51,6 @@ from adk_fluent.ir.nodes import (
     RaceNode,
     RouteNode,
     SequenceNode,
-    TransferNode,
     TransformNode,
 )
 from adk_fluent.ir.passing import passages
@@ -107,18 +106,15 @@ def structural(nodes: Sequence[Node]) -> Iterator[Refusal]:
     Args:
         nodes: all of it, parents first, with unique names.
     """
-    transfers: list[TransferNode] = []
     for node in nodes:
         yield from of_node(node, node.name)
-        if isinstance(node, TransferNode):
-            transfers.append(node)
     yield from unfed((node, node.name) for node in nodes)
-    if transfers:
+    if handing := list(transfers(nodes)):
         by_name = {node.name: node for node in nodes}
-        for transfer in transfers:
-            if transfer.target not in by_name:
-                yield lost(transfer, transfer.name, by_name)
-        yield from endless(transfers, by_name)
+        for node, target in handing:
+            if target not in by_name:
+                yield lost(target, node.name, by_name)
+        yield from endless((node for node, _ in handing), by_name)
 
 
 # --- depth ----------------------------------------------------------------------------------------
@@ -393,6 +389,7 @@ def unfed(nodes: Iterable[tuple[Node, str]]) -> Iterator[Refusal]:
         if isinstance(node.runs, STEP_BY_STEP):
             children = node.children
             fed.update(id(children[index + 1]) for index in passages(children))
+        # A tap that gets no pieces looks at the state.
         elif isinstance(node, TransformNode) and node.takes_pieces and id(node) not in fed:
             yield Refusal(
                 StreamingSourceMissing,
@@ -406,43 +403,43 @@ def unfed(nodes: Iterable[tuple[Node, str]]) -> Iterator[Refusal]:
 # --- transfers ------------------------------------------------------------------------------------
 
 
-def lost(node: TransferNode, name: str, names: Iterable[str]) -> Refusal:
+def lost(target: str, name: str, names: Iterable[str]) -> Refusal:
     """A transfer to nobody."""
-    like = did_you_mean(node.target, [other for other in names if other != name])
+    like = did_you_mean(target, [other for other in names if other != name])
     return Refusal(
         UnknownAgent,
         CompileError,
         name,
-        f'{name} hands over to "{node.target}", and nothing has that name',
+        f'{name} hands over to "{target}", and nothing has that name',
         like.strip() or "Give the agent that is meant this name.",
-        f"transfer({node.target!r}): nothing in this tree has that name.{like}",
+        f"transfer({target!r}): nothing in this tree has that name.{like}",
     )
 
 
-def endless(transfers: Iterable[TransferNode], by_name: Mapping[str, Node]) -> Iterator[Refusal]:
-    """Transfers that a run could not get past, in a tree with unique names."""
-    for node in transfers:
+def endless(handing: Iterable[Node], by_name: Mapping[str, Node]) -> Iterator[Refusal]:
+    """Transfers that a run could not get past, of those in a tree with unique names."""
+    for node, target in transfers(handing):
         if _never_ends(node, by_name):
             yield Refusal(
                 EndlessTransfer,
                 CycleError,
                 node.name,
-                f'{node.name} hands over to "{node.target}", which always leads back to it',
+                f'{node.name} hands over to "{target}", which always leads back to it',
                 "The run would never end. Give it a condition, or use a loop.",
-                f"transfer({node.target!r}) always leads back to itself, so the run would never end. "
+                f"transfer({target!r}) always leads back to itself, so the run would never end. "
                 "Give it a condition, or use a loop.",
             )
 
 
-def _never_ends(start: TransferNode, by_name: Mapping[str, Node]) -> bool:
+def _never_ends(start: Node, by_name: Mapping[str, Node]) -> bool:
     """Whether following unconditional transfers from `start` comes back to it."""
-    pending, seen = list(inevitable_transfers(start)), set[str]()
+    pending, seen = [target for _, target in transfers(inevitable_transfers(start))], set[str]()
     while pending:
-        target = by_name.get(pending.pop().target)
-        for transfer in inevitable_transfers(target) if target else ():
+        reached = by_name.get(pending.pop())
+        for transfer, target in transfers(inevitable_transfers(reached)) if reached else ():
             if transfer.name == start.name:
                 return True
             if transfer.name not in seen:
                 seen.add(transfer.name)
-                pending.append(transfer)
+                pending.append(target)
     return False

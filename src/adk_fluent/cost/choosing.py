@@ -11,7 +11,7 @@ from adk_fluent.cost.prices import Price, name_of, price_of
 from adk_fluent.errors import ArgumentError, ModelError
 from adk_fluent.ir.annotations import ModelCandidate
 from adk_fluent.ir.base import UNSET
-from adk_fluent.ir.nodes import AgentNode, ModelSelectorNode
+from adk_fluent.ir.nodes import ModelSelectorNode
 
 
 class Situation(NamedTuple):
@@ -176,11 +176,11 @@ def without_price(step: Step, model: str, selected: bool) -> str:
 def chosen_by(step: Step) -> tuple[ModelSelectorNode | None, str]:
     """What chooses the model of an agent, or its model: its own, or that of the agent above without one."""
     for one in (step, *step.above()):
-        node = one.node
-        if not isinstance(node, AgentNode):
+        agent = one.node.agent
+        if agent is None:
             continue
-        if node.selector is not None:
-            return node.selector, ""
-        if node.model is not UNSET and node.model:
-            return None, name_of(node.model)
+        if agent.selector is not None:
+            return agent.selector, ""
+        if agent.model is not UNSET and agent.model:
+            return None, name_of(agent.model)
     return None, ""

@@ -27,21 +27,10 @@ from adk_fluent.cost.reckoning import ModelCalls, StepOutput
 from adk_fluent.cost.traffic import TrafficAssumptions
 from adk_fluent.cost.walk import TurnWalk
 from adk_fluent.errors import ArgumentError
+from adk_fluent.ir import execution
 from adk_fluent.ir.base import root_of
-from adk_fluent.ir.execution import (
-    ByModel,
-    FirstMatch,
-    FirstSuccess,
-    OnFailure,
-    PerItem,
-    RaceToSuccess,
-    Repeated,
-)
 from adk_fluent.ir.nodes import (
-    AgentNode,
     ModelSelectorNode,
-    NativeNode,
-    TransferNode,
 )
 
 
@@ -282,20 +271,22 @@ def _names(tree: Plan) -> Mapping[str, dict[str, None]]:
     for step in tree.steps:
         node = step.node
         both = dict.fromkeys((step.origin, step.name))
-        if node.children and isinstance(node.runs, (FirstMatch, OnFailure, ByModel)):
+        if node.children and isinstance(
+            node.runs, (execution.FirstMatch, execution.OnFailure, execution.ByModel)
+        ):
             names = sorted({name for _, names in branch_names(step) for name in names})
             found["branch_probabilities"] |= dict.fromkeys(names)
-        if isinstance(node, TransferNode):
-            found["branch_probabilities"][node.target] = None
+        if isinstance(node.runs, execution.HandOver):
+            found["branch_probabilities"][node.runs.target] = None
         if node.speaks:
             found["output_tokens"] |= both
-        elif isinstance(node.runs, Repeated):
+        elif isinstance(node.runs, execution.Repeated):
             found["loop_iterations"] |= both
-        elif isinstance(node.runs, PerItem):
+        elif isinstance(node.runs, execution.PerItem):
             found["map_items"] |= {**both, node.runs.items: None}
-        if isinstance(node, AgentNode) and node.tools:
+        if (agent := node.agent) is not None and agent.tools:
             found["tool_calls"] |= both
-            for inner in trees_in_tools(node):
+            for inner in trees_in_tools(agent):
                 found["branch_probabilities"] |= dict.fromkeys((inner.root.name, inner.root.origin))
                 for field, names in _names(inner).items():
                     found[field] |= names
@@ -319,10 +310,10 @@ def _assumed(walk: TurnWalk, asked: list[ModelCalls]) -> Iterable[str]:
         if step.children or step.node.speaks:
             yield from _of_step(step, traffic, walk)
     yield from walk.shared.notes.values()
-    if any(isinstance(step.node.runs, (FirstSuccess, RaceToSuccess)) for step in tree.steps):
+    if any(isinstance(step.node.runs, execution.UNTIL_SUCCESS) for step in tree.steps):
         failing = f"{traffic.fallback_rate:.0%}"
         yield f"what stands before a // fails in {failing} of runs; all branches of a race are paid for"
-    if any(isinstance(step.node, AgentNode) and step.node.retries for step in tree.steps):
+    if any((agent := step.node.agent) is not None and agent.retries for step in tree.steps):
         yield f"{traffic.wrong_answer_rate:.0%} of answers do not fit where an agent may be asked again"
     if traffic.retries:
         yield f"{traffic.retries:g} more attempts per model call"
@@ -350,24 +341,24 @@ def _of_step(step: Step, traffic: TrafficAssumptions, walk: TurnWalk) -> Iterabl
     if (fixed := walk.shared.fixed.get(step)) is not None and fixed.inside:
         shares = ", ".join(f"{tree.plan.root.name} {share:.0%}" for tree, share in fixed.inside.items())
         yield f"{step.name}: of its calls of tools, {shares}"
-    if isinstance(node.runs, FirstMatch) and step.children:
+    if isinstance(node.runs, execution.FirstMatch) and step.children:
         yield f"{step.name}: {_shares(step, traffic)}"
-    elif isinstance(node.runs, Repeated):
+    elif isinstance(node.runs, execution.Repeated):
         yield f"{step.name}: {walk.rounds(step):g} rounds"
-    elif isinstance(node.runs, PerItem):
+    elif isinstance(node.runs, execution.PerItem):
         yield f"{step.name}: {walk.items(step):g} items"
-    elif isinstance(node.runs, ByModel) and step.children:
+    elif isinstance(node.runs, execution.ByModel) and step.children:
         yield f"{step.name}: {_shares(step, traffic)}"
-    elif isinstance(node, NativeNode):
+    elif node.opaque:
         yield f"{step.name} is a native agent that nobody has looked into; what it costs is not in here"
-    elif node.speaks and not isinstance(node.runs, ByModel):
+    elif node.speaks and not isinstance(node.runs, execution.ByModel):
         yield f"{step.name} is served elsewhere; what it costs there is not in here"
 
 
 def _shares(step: Step, traffic: TrafficAssumptions) -> str:
     named, left = branch_probabilities(step, traffic)
     free = [child for child in step.children if child not in named]
-    own = isinstance(step.node.runs, ByModel)
+    own = isinstance(step.node.runs, execution.ByModel)
     usual = left / (len(free) + own) if len(free) + own else 0.0
     shares = [f"{child.name} {named.get(child, usual):.0%}" for child in step.children]
     return ", ".join([*([f"answers itself {left - usual * len(free):.0%}"] if own else []), *shares])

@@ -17,21 +17,7 @@ from adk_fluent.cost.branching import branch_probabilities
 from adk_fluent.cost.reckoning import ModelCalls, StepOutput, Transcript
 from adk_fluent.cost.requests import longest_answer
 from adk_fluent.cost.traffic import TrafficAssumptions
-from adk_fluent.ir.execution import (
-    ByModel,
-    Execution,
-    FirstMatch,
-    FirstSuccess,
-    InOrder,
-    InParallel,
-    Leaf,
-    OnFailure,
-    PerItem,
-    RaceToSuccess,
-    Repeated,
-    Wrapped,
-)
-from adk_fluent.ir.nodes import TransferNode
+from adk_fluent.ir import execution
 from adk_fluent.ir.passing import Passage
 from adk_fluent.ir.tools import ends_loops
 
@@ -105,7 +91,7 @@ class TurnWalk(CostWalk):
 
     def rounds(self, step: Step) -> float:
         """How many rounds a loop takes."""
-        runs: Repeated = step.node.runs
+        runs: execution.Repeated = step.node.runs
         given = number_of(self.traffic.loop_iterations, step.origin, step.name)
         if given is not None:
             return min(given, runs.max_rounds)
@@ -203,19 +189,23 @@ class TurnWalk(CostWalk):
         """The one child there is."""
         self.visit(step.children[0], weight)
 
-    def none(self, step: Step, weight: float) -> None:
-        """A step that asks no model; a transfer goes on elsewhere."""
-        node = step.node
-        if isinstance(node, TransferNode) and step.target is not None and step.target not in self.active:
-            share = self.traffic.branch_probabilities.get(node.target)
+    def transfer(self, step: Step, weight: float) -> None:
+        """What goes on elsewhere."""
+        runs = step.node.runs
+        if step.target is not None and step.target not in self.active:
+            share = self.traffic.branch_probabilities.get(runs.target)
             if share is None:
-                self.vague = self.vague or node.condition is not None
+                self.vague = self.vague or runs.condition is not None
                 likely = {"expected": 0.5, "low": 0.0, "high": 1.0}[self.way]
-                share = 1.0 if node.condition is None else likely
+                share = 1.0 if runs.condition is None else likely
             self.active.append(step.target)
             self.weighed([(share, partial(self.visit, step.target))], weight)
             self.active.pop()
             self.moved = share
+
+    def none(self, step: Step, weight: float) -> None:
+        """A step that asks no model."""
+        node = step.node
         for key in node.key_writes:
             if (value := _set_to(node, key)) is not None:
                 self.sizes[key] = len(str(value)) / self.traffic.characters_per_token
@@ -250,18 +240,19 @@ def _set_to(node: Any, key: str) -> object:
     return None
 
 
-_VISITS: Final[Mapping[type[Execution], Callable[[TurnWalk, Step, float], None]]] = {
-    InOrder: TurnWalk.in_order,
-    Repeated: TurnWalk.again,
-    InParallel: TurnWalk.at_once,
-    FirstMatch: TurnWalk.one_of,
-    OnFailure: TurnWalk.on_failure,
-    FirstSuccess: TurnWalk.fallback,
-    RaceToSuccess: TurnWalk.race,
-    PerItem: TurnWalk.per_item,
-    Wrapped: TurnWalk.around_one,
-    ByModel: TurnWalk.agent,
-    Leaf: TurnWalk.none,
+_VISITS: Final[Mapping[type[execution.Execution], Callable[[TurnWalk, Step, float], None]]] = {
+    execution.InOrder: TurnWalk.in_order,
+    execution.Repeated: TurnWalk.again,
+    execution.InParallel: TurnWalk.at_once,
+    execution.FirstMatch: TurnWalk.one_of,
+    execution.OnFailure: TurnWalk.on_failure,
+    execution.FirstSuccess: TurnWalk.fallback,
+    execution.RaceToSuccess: TurnWalk.race,
+    execution.PerItem: TurnWalk.per_item,
+    execution.Wrapped: TurnWalk.around_one,
+    execution.ByModel: TurnWalk.agent,
+    execution.Leaf: TurnWalk.none,
+    execution.HandOver: TurnWalk.transfer,
 }
 """How each way of running children is passed."""
 
@@ -275,7 +266,7 @@ def foreseen(tree: Plan) -> Mapping[Step, float]:
     limits = {
         step.name: float(longest_answer(step.node) or 0)
         for step in tree.steps
-        if isinstance(step.node.runs, ByModel)
+        if isinstance(step.node.runs, execution.ByModel)
     }
     nothing = TrafficAssumptions(
         avg_input_tokens=0,

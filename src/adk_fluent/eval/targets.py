@@ -7,9 +7,8 @@ from typing import Any
 
 from adk_fluent.analysis.facts import Facts
 from adk_fluent.errors import EvalError
-from adk_fluent.ir.base import UNSET, Node, walk
+from adk_fluent.ir.base import UNSET, Node, agents_in, walk
 from adk_fluent.ir.naming import resolve_names
-from adk_fluent.ir.nodes import AgentNode
 from adk_fluent.ir.tools import ASKED_BY_ADK, agents_inside, innermost, tool_name
 from adk_fluent.spelling import did_you_mean
 from adk_fluent.tools.spec import Together
@@ -36,9 +35,10 @@ def cut(root: Node, name: str) -> Node:
         "schema": next((one.schema for one in (notes, *reversed(outer)) if one.schema is not None), None),
     }
     node = node.replace(annotations=notes.replace(**changes))
-    if isinstance(node, AgentNode) and node.selector is None and node.model in (UNSET, ""):
-        agents = (one for one in reversed(above) if isinstance(one, AgentNode))
-        model = next((one.model for one in agents if one.model not in (UNSET, "")), UNSET)
+    if (agent := node.agent) is not None and agent.selector is None and agent.model in (UNSET, ""):
+        agents = (one.agent for one in reversed(above))
+        models = (one.model for one in agents if one is not None)
+        model = next((one for one in models if one not in (UNSET, "")), UNSET)
         node = node.replace(model=model)
     return node
 
@@ -89,8 +89,7 @@ def tools(root: Node) -> tuple[set[str], bool]:
 
 
 def _tools(root: Node) -> Iterator[object]:
-    for node in walk(root):
-        if isinstance(node, AgentNode) and node.tools is not UNSET:
-            yield from (part for tool in node.tools for part in innermost(tool))
-            for inside in agents_inside(node.tools):
-                yield from _tools(inside)
+    for agent in agents_in(root):
+        yield from (part for tool in agent.tools for part in innermost(tool))
+        for inside in agents_inside(agent.tools):
+            yield from _tools(inside)

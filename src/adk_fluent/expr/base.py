@@ -454,8 +454,8 @@ def _written_by(node: Node) -> str | None:
     """The output key of the last agent that speaks in `node`, if there is exactly one."""
     while isinstance(node.runs, (*STEP_BY_STEP, Wrapped)) and node.children:
         node = node.children[-1]
-    if not isinstance(node, AgentNode):
+    if (agent := node.agent) is None:
         return None
-    if isinstance(node.output_key, str):
-        return node.output_key
-    return node.written_fields[0].key if len(node.written_fields) == 1 else None
+    if isinstance(agent.output_key, str):
+        return agent.output_key
+    return agent.written_fields[0].key if len(agent.written_fields) == 1 else None

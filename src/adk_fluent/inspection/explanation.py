@@ -17,7 +17,7 @@ from adk_fluent.inspection.concerns import DataFlow, data_flow
 from adk_fluent.inspection.per_agent import PerAgent, tables
 from adk_fluent.inspection.wording import hanging, no_model, prompt_text
 from adk_fluent.ir.annotations import Visibility
-from adk_fluent.ir.base import UNSET
+from adk_fluent.ir.base import UNSET, Node
 from adk_fluent.ir.frozen import Frozen, frozen
 from adk_fluent.ir.functions import function_name
 from adk_fluent.ir.nodes import CALLBACKS, AgentNode, NativeNode, RemoteAgentNode
@@ -205,15 +205,13 @@ def _picture(
     )
 
 
-def _model(node: AgentNode | RemoteAgentNode | NativeNode) -> str:
-    if isinstance(node, RemoteAgentNode):
-        return node.endpoint
-    if isinstance(node, NativeNode):
-        return ""
-    if node.selector is not None:
-        names = ", ".join(candidate.model for candidate in node.selector.candidates)
-        return f"{node.selector.strategy} of {names}"
-    model = None if node.model is UNSET else node.model
+def _model(node: Node) -> str:
+    if (agent := node.agent) is None:
+        return node.endpoint if isinstance(node, RemoteAgentNode) else ""  # nobody else has an address
+    if agent.selector is not None:
+        names = ", ".join(candidate.model for candidate in agent.selector.candidates)
+        return f"{agent.selector.strategy} of {names}"
+    model = None if agent.model is UNSET else agent.model
     return model if isinstance(model, str) else getattr(model, "model", "") or ""
 
 

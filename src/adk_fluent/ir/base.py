@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
-from typing import ClassVar, Final, Self, TypeVar, dataclass_transform
+from typing import TYPE_CHECKING, ClassVar, Final, Self, TypeVar, dataclass_transform
 
 from adk_fluent.errors import ArgumentError
 from adk_fluent.ir.annotations import NO_ANNOTATIONS, Annotations
@@ -14,6 +14,11 @@ from adk_fluent.ir.frozen import Frozen, freeze
 from adk_fluent.ir.functions import Access
 from adk_fluent.ir.keys import KeyReads
 from adk_fluent.ir.resources import Call
+from adk_fluent.ir.sighting import NO_SIGHTINGS, Sightings
+
+if TYPE_CHECKING:
+    from adk_fluent.ir.native import Native
+    from adk_fluent.ir.nodes.agents import AgentNode
 
 
 class Unset(Enum):
@@ -54,6 +59,8 @@ class Node(Frozen):
     """Whether it says something itself: a model or another program answers here."""
     asks: ClassVar[bool] = False
     """Whether it asks a person."""
+    opaque: ClassVar[bool] = False
+    """Whether nobody can see what runs in it."""
 
     name: str = ""
     annotations: Annotations = NO_ANNOTATIONS
@@ -68,6 +75,31 @@ class Node(Frozen):
         if children:
             raise ValueError(f"{self.kind} has no children")
         return self
+
+    @property
+    def agent(self) -> AgentNode | None:
+        """The agent whose model this node itself asks, with its tools, instruction and settings."""
+        return None
+
+    @property
+    def as_given(self) -> Native | None:
+        """What was made with ADK alone and runs in the node's place as it was given."""
+        return None
+
+    @property
+    def returns(self) -> object | None:
+        """The type that its answer must have; `None` for text, and where it says nothing itself."""
+        return None
+
+    @property
+    def templates(self) -> tuple[str, ...]:
+        """The texts whose placeholders must be filled whenever it runs, or asks."""
+        return ()
+
+    @property
+    def seen(self) -> Sightings:
+        """What the source of what runs in it shows of the keys that it touches."""
+        return NO_SIGHTINGS
 
     @property
     def may_be_skipped(self) -> bool:
@@ -181,6 +213,11 @@ def walk(root: object) -> Iterator[Node]:
         yield current
         if children := current.children:
             stack.extend(reversed(children))
+
+
+def agents_in(root: Node) -> Iterator[AgentNode]:
+    """The agents of a tree whose models are asked, parents before children, in order."""
+    return (agent for found in walk(root) if (agent := found.agent) is not None)
 
 
 def rewrite(root: Node, fn: Callable[[Node], Node]) -> Node:

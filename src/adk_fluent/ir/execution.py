@@ -27,6 +27,19 @@ class Leaf(Execution):
 
 
 @frozen
+class HandOver(Execution):
+    """It has no children: an agent that stands elsewhere runs in place of what is left around it.
+
+    Attributes:
+        target: the name of that agent.
+        condition: tested first, if there is one; when it does not hold, the node does nothing.
+    """
+
+    target: str
+    condition: Predicate | None = None
+
+
+@frozen
 class InOrder(Execution):
     """One child after another."""
 
@@ -129,6 +142,7 @@ class ByModel(Execution):
 
 WAYS: Final = (
     Leaf,
+    HandOver,
     InOrder,
     Repeated,
     InParallel,
@@ -143,7 +157,9 @@ WAYS: Final = (
 """Every way there is: tables that are keyed by them have each of these."""
 STEP_BY_STEP: Final = (InOrder, Repeated)
 """One child runs after the other has."""
-ONE_COUNTS: Final = (FirstMatch, FirstSuccess, RaceToSuccess, OnFailure)
+UNTIL_SUCCESS: Final = (FirstSuccess, RaceToSuccess)
+"""The first child that succeeds ends it, and nothing that another child did lasts."""
+ONE_COUNTS: Final = (FirstMatch, *UNTIL_SUCCESS, OnFailure)
 """What at most one child does lasts."""
-SILENT_FRAMES: Final = (InOrder, Repeated, InParallel, FirstSuccess, RaceToSuccess, Wrapped)
+SILENT_FRAMES: Final = (InOrder, Repeated, InParallel, *UNTIL_SUCCESS, Wrapped)
 """The node does nothing but run its children: it decides nothing by the state, and no model is asked."""

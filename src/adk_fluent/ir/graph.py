@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, pairwise
 from typing import NamedTuple
 
 from adk_fluent.errors import ArgumentError
+from adk_fluent.ir import execution
 from adk_fluent.ir.base import Node, root_of, walk
-from adk_fluent.ir.execution import (
-    ONE_COUNTS,
-    SILENT_FRAMES,
-    STEP_BY_STEP,
-    ByModel,
-    FirstMatch,
-    FirstSuccess,
-    InOrder,
-    InParallel,
-    PerItem,
-    Repeated,
-    Wrapped,
-)
 from adk_fluent.ir.naming import resolve_names
-from adk_fluent.ir.nodes import TransferNode
 
 
 class Edge(NamedTuple):
@@ -80,19 +67,24 @@ def edges(root: Node) -> tuple[Edge, ...]:
     return tuple(dict.fromkeys(collected))
 
 
-def inevitable_transfers(node: Node) -> tuple[TransferNode, ...]:
+def transfers(nodes: Iterable[Node]) -> Iterator[tuple[Node, str]]:
+    """Those of some nodes that hand over, each with the name of what it hands over to."""
+    return ((node, node.runs.target) for node in nodes if isinstance(node.runs, execution.HandOver))
+
+
+def inevitable_transfers(node: Node) -> tuple[Node, ...]:
     """The transfers that run whenever `node` does, whatever the state and the models say."""
-    if isinstance(node, TransferNode):
-        return () if node.condition is not None else (node,)
     match node.runs:
-        case InOrder() | Repeated():
+        case execution.HandOver(condition=None):
+            return (node,)
+        case execution.InOrder() | execution.Repeated():
             for child in node.children:
                 if (found := inevitable_transfers(child)) or any(map(_may_end, walk(child))):
                     return found
             return ()
-        case InParallel() | Wrapped():
+        case execution.InParallel() | execution.Wrapped():
             return tuple(found for child in node.children for found in inevitable_transfers(child))
-        case FirstSuccess():
+        case execution.FirstSuccess():
             return inevitable_transfers(node.children[0]) if node.children else ()
         case _:
             return ()
@@ -100,9 +92,9 @@ def inevitable_transfers(node: Node) -> tuple[TransferNode, ...]:
 
 def _may_end(node: Node) -> bool:
     """Whether it depends on something if what follows this node in its sequence runs."""
-    if isinstance(node.runs, (*ONE_COUNTS, PerItem)):
-        return any(isinstance(step, TransferNode) for step in walk(node))
-    return node.asks or isinstance(node, TransferNode)
+    if isinstance(node.runs, (*execution.ONE_COUNTS, execution.PerItem)):
+        return any(isinstance(step.runs, execution.HandOver) for step in walk(node))
+    return node.asks or isinstance(node.runs, execution.HandOver)
 
 
 class _Ends(NamedTuple):
@@ -115,24 +107,24 @@ class _Ends(NamedTuple):
 
 def _connect(node: Node, out: list[Edge], targets: Mapping[str, Node]) -> _Ends:
     """Collect the edges inside `node`; `targets` are the nodes that a transfer may name."""
-    if isinstance(node, TransferNode):
-        return _connect_transfer(node, out, targets)
+    if isinstance(node.runs, execution.HandOver):
+        return _connect_transfer(node.name, node.runs, out, targets)
     here = (node.name,)
     if not node.children:
         return _Ends(here, here)
     parts = [_connect(child, out, targets) for child in node.children]
-    if not isinstance(node.runs, SILENT_FRAMES):
+    if not isinstance(node.runs, execution.SILENT_FRAMES):
         return _connect_step(node, parts, out)
     entries, exits, away = (
         _flat(part) for part in zip(*((p.entries, p.exits, p.away) for p in parts), strict=True)
     )
-    if isinstance(node.runs, STEP_BY_STEP):
+    if isinstance(node.runs, execution.STEP_BY_STEP):
         for before, after in pairwise(parts):
             _link(before.exits, after.entries, "next", out)
-        if isinstance(node.runs, Repeated):
+        if isinstance(node.runs, execution.Repeated):
             _link(_flat((parts[-1].exits, away)), parts[0].entries, "back", out)
         return _Ends(parts[0].entries, _flat((parts[-1].exits, away)))
-    if isinstance(node.runs, FirstSuccess):
+    if isinstance(node.runs, execution.FirstSuccess):
         for before, after in pairwise(parts):
             _link(before.exits, after.entries, "else", out)
         return _Ends(parts[0].entries, exits, away)
@@ -143,20 +135,22 @@ def _connect_step(node: Node, parts: list[_Ends], out: list[Edge]) -> _Ends:
     here = (node.name,)
     entries, exits = _flat(p.entries for p in parts), _flat(p.exits for p in parts)
     away = _flat(p.away for p in parts)
-    if isinstance(node.runs, FirstMatch):
+    if isinstance(node.runs, execution.FirstMatch):
         _link(here, entries, "branch", out)
         return _Ends(here, exits if node.runs.default else _flat((exits, here)), away)
-    if isinstance(node.runs, PerItem):
+    if isinstance(node.runs, execution.PerItem):
         _link(here, entries, "next", out)
         return _Ends(here, exits, away)
-    _link(here, entries, "delegate" if isinstance(node.runs, ByModel) else "else", out)
+    _link(here, entries, "delegate" if isinstance(node.runs, execution.ByModel) else "else", out)
     return _Ends(here, _flat((here, exits)), away)
 
 
-def _connect_transfer(node: TransferNode, out: list[Edge], targets: Mapping[str, Node]) -> _Ends:
-    here = (node.name,)
-    stays = here if node.condition is not None else ()
-    target = targets.get(node.target)
+def _connect_transfer(
+    name: str, runs: execution.HandOver, out: list[Edge], targets: Mapping[str, Node]
+) -> _Ends:
+    here = (name,)
+    stays = here if runs.condition is not None else ()
+    target = targets.get(runs.target)
     if target is None:
         return _Ends(here, stays)
     ends = _connect(target, [], {})

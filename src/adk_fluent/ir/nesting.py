@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from adk_fluent.ir.base import Node
-from adk_fluent.ir.nodes import TransferNode
+from adk_fluent.ir.execution import HandOver
 
 MAX_DEPTH: Final = 60
 """How many steps may run inside each other.
@@ -34,7 +34,7 @@ def _levels(root: Node) -> int | None:
     level, found = {id(root): root}, 0
     while level:
         found += 1
-        if TransferNode in set(map(type, level.values())):
+        if any(isinstance(node.runs, HandOver) for node in level.values()):
             return None
         level = {id(child): child for node in level.values() for child in node.children}
     return found
@@ -71,5 +71,5 @@ def _distinct(root: Node) -> list[Node]:
 
 def _inside(node: Node, named: Mapping[str, Node]) -> tuple[Node, ...]:
     """The steps that may run inside one."""
-    target = named.get(node.target) if isinstance(node, TransferNode) else None
+    target = named.get(node.runs.target) if isinstance(node.runs, HandOver) else None
     return node.children if target is None else (target,)

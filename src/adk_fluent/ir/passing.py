@@ -8,21 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, Literal
 
+from adk_fluent.ir import execution
 from adk_fluent.ir.annotations import EdgeSemantics
-from adk_fluent.ir.base import UNSET, Node, walk
-from adk_fluent.ir.execution import (
-    Execution,
-    FirstMatch,
-    FirstSuccess,
-    InOrder,
-    InParallel,
-    PerItem,
-    RaceToSuccess,
-    Repeated,
-    Wrapped,
-)
+from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.frozen import Frozen, frozen
-from adk_fluent.ir.nodes import AgentNode, KnownNativeNode, NativeNode, TransferNode
+from adk_fluent.ir.nodes import AgentNode
 
 CHUNK_SIZE: Final = 100
 """Tokens of a piece of a `chunked` edge that does not say."""
@@ -91,7 +81,11 @@ def in_words(edge: EdgeSemantics | None) -> str:
 
 def leaving(step: Node) -> EdgeSemantics | None:
     """The edge by which an answer leaves a step: its own, or that of the step in it which runs last."""
-    while step.annotations.edge is None and step.children and isinstance(step.runs, (InOrder, Wrapped)):
+    while (
+        step.annotations.edge is None
+        and step.children
+        and isinstance(step.runs, (execution.InOrder, execution.Wrapped))
+    ):
         step = step.children[-1]
     return step.annotations.edge
 
@@ -101,7 +95,7 @@ def speakers(step: Node) -> tuple[Node, ...]:
     if step.speaks:
         return tuple(node for node in walk(step) if node.speaks)
     children = step.children
-    if isinstance(step.runs, (InOrder, Repeated)):
+    if isinstance(step.runs, (execution.InOrder, execution.Repeated)):
         children = next(((child,) for child in reversed(children) if speakers(child)), ())
     return tuple(found for child in children for found in speakers(child))
 
@@ -125,13 +119,13 @@ def _kept_whole(edge: EdgeSemantics, step: Node, answering: Sequence[Node], take
     if edge.buffering == "token":
         return f"{taker.name} cannot work on single tokens"
     inside = tuple(walk(taker))
-    if isinstance(taker.runs, FirstMatch):
+    if isinstance(taker.runs, execution.FirstMatch):
         return f"{taker.name} chooses by the whole answer"
     if not any(node.speaks for node in inside):
         return f"no model answers in {taker.name}"
     if any(node.may_pause for node in inside):
         return f"{taker.name} may ask a person, who is asked once and not for each piece"
-    if any(isinstance(node, TransferNode) for node in inside):
+    if any(isinstance(node.runs, execution.HandOver) for node in inside):
         return f"{taker.name} may hand over"
     if any(_structured(agent) for agent in speakers(taker)):
         return f"{taker.name} answers in JSON, and such answers cannot be joined"
@@ -142,16 +136,16 @@ def _settled_late(step: Node) -> str:
     """Why what a step says is its answer only when it has ended; empty if it is from the first word."""
     if any(node.may_pause for node in walk(step)):
         return "it may wait for a person before it ends"
-    if isinstance(step, AgentNode):
-        return "another agent may answer in its place" if step.children else _changed_late(step)
-    if isinstance(step, NativeNode | KnownNativeNode):
+    if (agent := step.agent) is not None:
+        return "another agent may answer in its place" if step.children else _changed_late(agent)
+    if step.as_given is not None:
         return "what an agent made with ADK alone does is not known before it has ended"
     if step.speaks:
         return f"{step.name} answers in another process"
-    if isinstance(step.runs, (InOrder, Wrapped, FirstMatch)):
-        if any(isinstance(node, TransferNode) for node in walk(step)):
+    if isinstance(step.runs, (execution.InOrder, execution.Wrapped, execution.FirstMatch)):
+        if any(isinstance(node.runs, execution.HandOver) for node in walk(step)):
             return "it may hand over"
-        last = step.children[-1:] if isinstance(step.runs, InOrder) else step.children
+        last = step.children[-1:] if isinstance(step.runs, execution.InOrder) else step.children
         for child in last:
             if not child.speaks and not child.children:
                 return f"{child.name or child.label} runs after it has spoken"
@@ -178,22 +172,20 @@ _CHANGING: Final = (
 )
 """Fields of an agent by which its answer is not known before it is whole, and why."""
 
-_LATE: Final[Mapping[type[Execution], str]] = {
-    Repeated: "only its last round counts",
-    InParallel: "several answer at the same time",
-    PerItem: "several answer at the same time",
-    FirstSuccess: "it may fail and another answer in its place",
-    RaceToSuccess: "it may fail and another answer in its place",
+_LATE: Final[Mapping[type[execution.Execution], str]] = {
+    execution.Repeated: "only its last round counts",
+    execution.InParallel: "several answer at the same time",
+    execution.PerItem: "several answer at the same time",
+    execution.FirstSuccess: "it may fail and another answer in its place",
+    execution.RaceToSuccess: "it may fail and another answer in its place",
 }
 
 
 def _structured(agent: Node) -> bool:
     """Whether an agent answers in JSON."""
-    if not isinstance(agent, AgentNode):
-        return getattr(agent, "output_schema", None) not in (UNSET, None)
-    written = agent.written_fields
+    written = () if agent.agent is None else agent.agent.written_fields
     data = len(written) > 1 or any(not field.is_text for field in written)
-    return data or agent.output_schema not in (UNSET, None)
+    return data or agent.returns is not None
 
 
 _ANSWERING: Final = ("around_model", "after_model", "on_model_error", "after_agent", "on_event")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from adk_fluent.analysis.facts import Facts
 from adk_fluent.ir.base import Node, walk
-from adk_fluent.ir.nodes import TransferNode
+from adk_fluent.ir.graph import transfers
 from adk_fluent.viz.drawing import Line, Point
 from adk_fluent.viz.flow import data_edges
 
@@ -58,8 +58,8 @@ def add_links(canvas: Canvas, root: Node, facts: Facts) -> None:
     for edge in data_edges(facts):
         path = router.path(edge.source, edge.target)
         canvas.lines.append(Line("data", path, True, edge.source, edge.target, edge.carries))
-    for node in walk(root):
-        if isinstance(node, TransferNode) and (target := _first_box(canvas, root, node.target)):
+    for node, name in transfers(walk(root)):
+        if target := _first_box(canvas, root, name):
             path = router.path(node.name, target)
             canvas.lines.append(Line("transfer", path, True, node.name, target))
 

@@ -15,19 +15,10 @@ from typing import Final
 
 from adk_fluent.analysis.facts import analyse
 from adk_fluent.analysis.visibility import infer_visibility
+from adk_fluent.ir import execution
 from adk_fluent.ir.annotations import Visibility
 from adk_fluent.ir.base import Node
-from adk_fluent.ir.execution import (
-    STEP_BY_STEP,
-    ByModel,
-    FirstMatch,
-    FirstSuccess,
-    InParallel,
-    RaceToSuccess,
-    Repeated,
-)
 from adk_fluent.ir.naming import Named, resolve_names
-from adk_fluent.ir.nodes import TransferNode
 from adk_fluent.ir.passing import in_words
 from adk_fluent.viz.drawing import (
     LEADING,
@@ -202,7 +193,7 @@ class _Layout:
 
     def _step(self, node: Node, text: str) -> Block:
         box = self._box(node, look_of(node).shape, wrapped(text, 30), self._captions(node))
-        onward = not isinstance(node, TransferNode) or node.condition is not None
+        onward = not isinstance(node.runs, execution.HandOver) or node.runs.condition is not None
         return Block(box.width, box.height, box.width / 2, _placing(box), goes_on=onward)
 
     def _captions(self, node: Node) -> tuple[str, ...]:
@@ -238,7 +229,7 @@ class _Layout:
                 canvas.control((x + axis, top + body.height), (x + axis, y + height))
 
         # A transfer inside leaves the innermost sequence or loop; what follows that runs all the same.
-        onward = body.goes_on or isinstance(node.runs, STEP_BY_STEP)
+        onward = body.goes_on or isinstance(node.runs, execution.STEP_BY_STEP)
         return Block(width, height, axis, place, goes_on=onward)
 
 
@@ -252,11 +243,11 @@ def _placing(box: Box, width: float | None = None) -> Place:
 def _body(node: Node, inside: list[Block]) -> Block:
     """The children of a node that only runs them, as it does."""
     match node.runs:
-        case Repeated():
+        case execution.Repeated():
             return _returning(stacked(inside))
-        case InParallel() | RaceToSuccess():
+        case execution.InParallel() | execution.RaceToSuccess():
             return _fork([("", block) for block in inside])
-        case FirstSuccess():
+        case execution.FirstSuccess():
             return _fork(
                 [(EDGE_WORDS["else"] if number else "", block) for number, block in enumerate(inside)]
             )
@@ -266,10 +257,10 @@ def _body(node: Node, inside: list[Block]) -> Block:
 
 def _exits_of(node: Node, inside: list[Block]) -> list[tuple[str, Block]]:
     """What may follow a step that has children, with what leads to each."""
-    if isinstance(node.runs, FirstMatch):
+    if isinstance(node.runs, execution.FirstMatch):
         ways = [(words, block) for (words, _), block in zip(branches(node), inside, strict=True)]
         return ways if node.runs.default else [*ways, ("else", PASSING)]
-    words = EDGE_WORDS["delegate" if isinstance(node.runs, ByModel) else "else"]
+    words = EDGE_WORDS["delegate" if isinstance(node.runs, execution.ByModel) else "else"]
     return [*((words, block) for block in inside), ("", PASSING)]
 
 

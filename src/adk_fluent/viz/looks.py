@@ -8,9 +8,8 @@ from types import MappingProxyType
 from typing import Any, Final, Literal, cast
 
 from adk_fluent.errors import UnsupportedNodeError
-from adk_fluent.ir import nodes
+from adk_fluent.ir import execution, nodes
 from adk_fluent.ir.base import Node
-from adk_fluent.ir.execution import ByModel, Execution, FirstMatch, InOrder, Leaf, OnFailure, PerItem
 from adk_fluent.ir.functions import access, function_name
 from adk_fluent.ir.matching import Match, Predicate
 
@@ -84,7 +83,7 @@ def about(node: Node) -> str:
 def branches(node: Node) -> list[tuple[str, Node]]:
     """The children of a step that chooses by the state, with what leads to each."""
     runs = node.runs
-    if not isinstance(runs, FirstMatch):
+    if not isinstance(runs, execution.FirstMatch):
         return []
     words = [condition(test, runs.key) for test in runs.tests]
     return list(zip([*words, *["otherwise"] * runs.default], node.children, strict=True))
@@ -142,9 +141,16 @@ def _capture(node: nodes.CaptureNode) -> str:
     return f"keep {what}"
 
 
-def _transfer(node: nodes.TransferNode) -> str:
-    when = "" if node.condition is None else f" if {condition(node.condition)}"
-    return f"hand over to {node.target}{when}"
+def _transfer(node: Node) -> str:
+    runs = node.runs
+    assert isinstance(runs, execution.HandOver)
+    when = "" if runs.condition is None else f" if {condition(runs.condition)}"
+    return f"hand over to {runs.target}{when}"
+
+
+_HANDS_OVER: Final = Look(
+    label=_transfer, kind="hands over", sign="»", shape="hexagon", brackets=(">", "]"), style="choice"
+)
 
 
 LOOKS: Final[Mapping[type[Node], Look | None]] = {
@@ -175,9 +181,7 @@ LOOKS: Final[Mapping[type[Node], Look | None]] = {
         brackets=("{{", "}}"),
         style="choice",
     ),
-    nodes.TransferNode: Look(
-        label=_transfer, kind="hands over", sign="»", shape="hexagon", brackets=(">", "]"), style="choice"
-    ),
+    nodes.TransferNode: _HANDS_OVER,
     nodes.TransformNode: Look(kind="state step", sign="ƒ", shape="sharp", brackets=("[/", "/]")),
     nodes.CaptureNode: Look(
         label=_capture, kind="keeps text in state", sign="ƒ", shape="sharp", brackets=("[/", "/]")
@@ -235,12 +239,13 @@ LOOKS: Final[Mapping[type[Node], Look | None]] = {
 _FRAME: Final = Look(kind="", sign="□", frame="always")
 _CHOOSES: Final = Look(kind="", shape="hexagon", brackets=("{", "}"), style="choice")
 _ANSWERS: Final = Look(kind="", sign="●", shape="round", brackets=("(", ")"), style="agent")
-_BY_EXECUTION: Final[Mapping[type[Execution], Look]] = {
-    Leaf: Look(kind="", sign="ƒ", shape="sharp", brackets=("[/", "/]")),
-    InOrder: replace(_FRAME, sign="", frame="named"),
-    FirstMatch: replace(_CHOOSES, sign="◆"),
-    PerItem: replace(_CHOOSES, sign="≡", shape="header", head="each", frame="always"),
-    ByModel: _ANSWERS,
-    OnFailure: _ANSWERS,
+_BY_EXECUTION: Final[Mapping[type[execution.Execution], Look]] = {
+    execution.Leaf: Look(kind="", sign="ƒ", shape="sharp", brackets=("[/", "/]")),
+    execution.HandOver: _HANDS_OVER,
+    execution.InOrder: replace(_FRAME, sign="", frame="named"),
+    execution.FirstMatch: replace(_CHOOSES, sign="◆"),
+    execution.PerItem: replace(_CHOOSES, sign="≡", shape="header", head="each", frame="always"),
+    execution.ByModel: _ANSWERS,
+    execution.OnFailure: _ANSWERS,
 }
 """Looks of types that are not in the table, if they are not a frame around their children."""

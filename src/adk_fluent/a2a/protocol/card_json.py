@@ -10,9 +10,8 @@ from adk_fluent.a2a.protocol import sdk
 from adk_fluent.analysis.visibility import infer_visibility
 from adk_fluent.errors import ArgumentError
 from adk_fluent.ir.annotations import AuthConfig
-from adk_fluent.ir.base import Node, walk
+from adk_fluent.ir.base import Node, agents_in
 from adk_fluent.ir.naming import resolve_names
-from adk_fluent.ir.nodes import AgentNode
 from adk_fluent.ir.tools import tool_name
 from adk_fluent.ir.urls import is_url
 
@@ -38,9 +37,7 @@ def card_json(
         raise ArgumentError(f"A card's endpoint= takes an http or https URL, not {safe_url(endpoint)!r}.")
     named = resolve_names(root)
     seen = infer_visibility(named.root)
-    agents = [
-        node for node in walk(named.root) if isinstance(node, AgentNode) and seen.get(node.name) == "user"
-    ]
+    agents = [agent for agent in agents_in(named.root) if seen.get(agent.name) == "user"]
     called = name or root.name or (agents[-1].name if agents else "agent")
     told = description or next(
         (str(a.given["description"]) for a in agents if a.given.get("description")), ""

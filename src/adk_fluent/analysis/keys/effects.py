@@ -8,7 +8,7 @@ from typing import Final, get_args
 
 from adk_fluent.analysis.plan import Step
 from adk_fluent.ir.base import UNSET
-from adk_fluent.ir.nodes import CALLBACK_FIELDS, AgentNode, NativeNode
+from adk_fluent.ir.nodes import CALLBACK_FIELDS, AgentNode
 from adk_fluent.state.effects import Keeps, Transform, all_effects
 
 
@@ -50,7 +50,7 @@ class StepKeys:
         found = self._effects.get(step)
         if found is None:
             node = step.node
-            if type(node) is AgentNode and _BESIDE.isdisjoint(node.given) and not step.children:
+            if node.agent is not None and _BESIDE.isdisjoint(node.given) and not step.children:
                 found = Effects(dict.fromkeys(self.writes(step), step))  # as of most steps
             else:
                 self._effects[step] = Effects()  # a transfer may lead back here
@@ -78,12 +78,11 @@ class StepKeys:
                     clears = step
             if not node.access.writes_known:
                 unknown = step
-        elif isinstance(node, AgentNode):
-            removes |= dict.fromkeys(nullable(node), step)
+        else:
+            if node.agent is not None:
+                removes |= dict.fromkeys(nullable(node.agent), step)
             if node.undeclared()[1]:
                 unknown = step
-        elif isinstance(node, NativeNode) and node.undeclared()[1]:
-            unknown = step
         writes |= dict.fromkeys(self.writes(step), step)
         return Effects(writes, removes, clears, unknown, pauses)
 

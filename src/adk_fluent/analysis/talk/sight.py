@@ -9,7 +9,6 @@ from typing import Any, Final, Literal
 from adk_fluent.analysis.plan import Step
 from adk_fluent.analysis.talk.history import audible
 from adk_fluent.context.spec import Context
-from adk_fluent.ir.nodes import AgentNode
 
 Answer = Literal["yes", "no", "maybe"]
 
@@ -71,7 +70,7 @@ LAST_TURN: Final = Sight(history="last", earlier=False, shown='include_contents(
 
 def sight_of(node: Any) -> Sight:
     """What the agent of this node is shown."""
-    if not isinstance(node, AgentNode):
+    if node.agent is None:
         return EVERYTHING
     spec = node.annotations.context
     if isinstance(spec, Context):

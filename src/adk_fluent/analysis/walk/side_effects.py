@@ -9,9 +9,9 @@ from adk_fluent.analysis.origins import ANYBODY, WrittenIn
 from adk_fluent.analysis.plan import Plan, Step
 from adk_fluent.analysis.values.fact import ABSENT, PRESENT, Fact, Why, written
 from adk_fluent.analysis.values.knowledge import Knowledge
-from adk_fluent.ir.execution import STEP_BY_STEP, ByModel, InParallel
+from adk_fluent.ir import execution
 from adk_fluent.ir.functions import access, said, shown_by
-from adk_fluent.ir.nodes import AgentNode, TransferNode
+from adk_fluent.ir.nodes import AgentNode
 from adk_fluent.ir.sighting import NO_SIGHTINGS, Sightings
 
 
@@ -105,7 +105,7 @@ def left_early(steps: Plan) -> tuple[set[Step], set[Step]]:
     skipping: set[Step] = set()
     restarting: set[Step] = set()
     for step in steps.steps:
-        if isinstance(step.node, TransferNode):
+        if isinstance(step.node.runs, execution.HandOver):
             target, owner = step.target, owner_of(step)
             if target is not None and target.index <= step.index < target.end:
                 restarting.add(target)
@@ -116,7 +116,9 @@ def left_early(steps: Plan) -> tuple[set[Step], set[Step]]:
 
 def owner_of(step: Step) -> Step | None:
     """The sequence, or the loop's round, of which a transfer skips the rest."""
-    return next((outer for outer in step.above() if isinstance(outer.node.runs, STEP_BY_STEP)), None)
+    return next(
+        (outer for outer in step.above() if isinstance(outer.node.runs, execution.STEP_BY_STEP)), None
+    )
 
 
 def meanwhile(step: Step, owner: Step, moved: Knowledge, steps: Plan) -> None:
@@ -125,7 +127,7 @@ def meanwhile(step: Step, owner: Step, moved: Knowledge, steps: Plan) -> None:
     for outer in step.above():
         if outer is owner:
             return
-        if isinstance(outer.node.runs, InParallel):
+        if isinstance(outer.node.runs, execution.InParallel):
             for other in steps.steps[outer.index : outer.end]:
                 if other.is_model and not inner.index <= other.index < inner.end:
                     moved.talk = moved.talk.spoke(other, other.branch, certain=False)
@@ -136,7 +138,7 @@ def coordinator_of(step: Step) -> Step | None:
     """The outermost agent among whose sub-agents a step stands, as far as models can hand over."""
     found: Step | None = None
     for outer in step.above():
-        if not isinstance(outer.node.runs, ByModel):
+        if not isinstance(outer.node.runs, execution.ByModel):
             break
         found = outer
     return found
@@ -144,7 +146,7 @@ def coordinator_of(step: Step) -> Step | None:
 
 def may_hand_over(step: Step) -> bool:
     """Whether a sub-agent may hand over to its parent or its peers instead of answering."""
-    if step.parent is None or not isinstance(step.parent.node.runs, ByModel):
+    if step.parent is None or not isinstance(step.parent.node.runs, execution.ByModel):
         return False
     node: AgentNode = step.node
     return node.disallow_transfer_to_parent is not True or node.disallow_transfer_to_peers is not True
@@ -152,4 +154,5 @@ def may_hand_over(step: Step) -> bool:
 
 def may_return(child: Step) -> bool:
     """Whether a sub-agent may hand back to the agent above it."""
-    return isinstance(child.node, AgentNode) and child.node.disallow_transfer_to_parent is not True
+    agent = child.node.agent
+    return agent is not None and agent.disallow_transfer_to_parent is not True

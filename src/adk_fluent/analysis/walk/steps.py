@@ -41,28 +41,14 @@ from adk_fluent.analysis.walk.side_effects import (
     owner_of,
     pause,
 )
+from adk_fluent.ir import execution
 from adk_fluent.ir.annotations import NO_ANNOTATIONS
 from adk_fluent.ir.base import Node
-from adk_fluent.ir.execution import (
-    SILENT_FRAMES,
-    ByModel,
-    Execution,
-    FirstMatch,
-    FirstSuccess,
-    InOrder,
-    InParallel,
-    OnFailure,
-    PerItem,
-    RaceToSuccess,
-    Repeated,
-    Wrapped,
-)
 from adk_fluent.ir.nodes import (
     ArtifactNode,
     CaptureNode,
     GateNode,
     NativeNode,
-    TransferNode,
     TransformNode,
 )
 from adk_fluent.ir.scopes import is_temporary
@@ -132,10 +118,20 @@ class _Walk(ModelWalk):
         if step in self.restarting:
             self._run_again(step, state)
         else:
-            _visitor(step.node)(self, step, state)
+            self._pass(step, state)
         if annotations is not NO_ANNOTATIONS and annotations.edge is not None:
             speakers = state.talk.last if annotations.edge.buffering != "full" else ()
             state.talk = state.talk._replace(edges=speakers)
+
+    def _pass(self, step: Step, state: Knowledge) -> None:
+        """Pass a step by how it runs its children, or by its type; a frame may touch keys of its own, too."""
+        node = step.node
+        if isinstance(node.runs, _FRAMES):
+            self.reads(step, state)
+        _visitor(node)(self, step, state)
+        if isinstance(node.runs, execution.SILENT_FRAMES) and not state.dead:
+            for key in self.flow.keys.writes(step):
+                state.set(key, written(step))
 
     def _take_pieces(self, step: Step, state: Knowledge) -> None:
         for speaker in state.talk.edges:
@@ -147,8 +143,7 @@ class _Walk(ModelWalk):
     def transform(self, step: Step, state: Knowledge) -> None:
         self.reads(step, state)
         apply_transform(state, step, step.node)
-        if isinstance(step.node, TransformNode):
-            maybe_write(state, step, step.node.seen, always=True)
+        maybe_write(state, step, step.node.seen, always=True)
 
     def step(self, step: Step, state: Knowledge) -> None:
         """What only reads and writes keys."""
@@ -177,7 +172,7 @@ class _Walk(ModelWalk):
                 self.restarts.setdefault(target, []).append(state.snapshot(self.entered[target]))
             else:
                 self._hand_over(step, target, state)
-        if step.node.condition is None:
+        if step.node.runs.condition is None:
             state.dead = True
 
     def _hand_over(self, step: Step, target: Step, state: Knowledge) -> None:
@@ -210,7 +205,7 @@ class _Walk(ModelWalk):
         ends: list[Knowledge] = []
         scope, known = state.fork(), dict[str, Fact]()
         for _ in range(_ROUNDS):
-            _visitor(step.node)(self, step, scope)
+            self._pass(step, scope)
             ends.append(scope)
             self.entered[step] = state
             came = self.restarts.pop(step, None)
@@ -351,7 +346,7 @@ class _Walk(ModelWalk):
 
     def route(self, step: Step, state: Knowledge) -> None:
         self.reads(step, state)
-        runs: FirstMatch = step.node.runs
+        runs: execution.FirstMatch = step.node.runs
         ways = [state.fork() for _ in step.children]
         tests = [*runs.tests, *([None] if runs.default else ())]
         for child, way, test in zip(step.children, ways, tests, strict=True):
@@ -372,7 +367,7 @@ class _Walk(ModelWalk):
 
     def over_items(self, step: Step, state: Knowledge) -> None:
         self.reads(step, state)
-        runs: PerItem = step.node.runs
+        runs: execution.PerItem = step.node.runs
         state.is_there(runs.items)
         outside = state.fork()
         fail(self.flow.keys, outside, step.children[0], step)
@@ -390,26 +385,26 @@ class _Walk(ModelWalk):
 
 
 _Visitor = Callable[[_Walk, Step, Knowledge], None]
-COMPOSITES: Final[Mapping[type[Execution], _Visitor]] = {
-    InOrder: _Walk.sequence,
-    Repeated: _Walk.loop,
-    InParallel: _Walk.parallel,
-    FirstMatch: _Walk.route,
-    OnFailure: _Walk.remote,
-    FirstSuccess: _Walk.fallback,
-    RaceToSuccess: _Walk.race,
-    PerItem: _Walk.over_items,
-    Wrapped: _Walk.body,
-    ByModel: _Walk.agent,
+COMPOSITES: Final[Mapping[type[execution.Execution], _Visitor]] = {
+    execution.HandOver: _Walk.transfer,
+    execution.InOrder: _Walk.sequence,
+    execution.Repeated: _Walk.loop,
+    execution.InParallel: _Walk.parallel,
+    execution.FirstMatch: _Walk.route,
+    execution.OnFailure: _Walk.remote,
+    execution.FirstSuccess: _Walk.fallback,
+    execution.RaceToSuccess: _Walk.race,
+    execution.PerItem: _Walk.over_items,
+    execution.Wrapped: _Walk.body,
+    execution.ByModel: _Walk.agent,
 }
-"""How the walk passes a node that runs others, by how it runs them."""
+"""How the walk passes a node that runs others, in it or elsewhere, by how it runs them."""
 
 LEAVES: Final[Mapping[type[Node], _Visitor]] = {
     TransformNode: _Walk.transform,
     ArtifactNode: _Walk.transform,
     GateNode: _Walk.gate,
     CaptureNode: _Walk.capture,
-    TransferNode: _Walk.transfer,
     NativeNode: _Walk.native,
 }
 """How it passes steps that do more than read and write keys."""
@@ -419,5 +414,8 @@ def _visitor(node: Node) -> _Visitor:
     return COMPOSITES.get(type(node.runs)) or LEAVES.get(type(node), _Walk.step)
 
 
-_PASSING: Final = (*SILENT_FRAMES, PerItem)
+_FRAMES: Final = tuple(way for way in execution.SILENT_FRAMES if way is not execution.Repeated)
+"""What reads before its children run; a loop looks at the state after each round."""
+
+_PASSING: Final = (*execution.SILENT_FRAMES, execution.PerItem)
 """What comes to these in pieces goes on to their first steps."""

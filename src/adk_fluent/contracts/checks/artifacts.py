@@ -14,7 +14,6 @@ from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.ir.execution import InParallel
 from adk_fluent.ir.files import USER_SCOPE
-from adk_fluent.ir.nodes import ArtifactNode, GateNode
 from adk_fluent.spelling import Spelling
 
 
@@ -79,12 +78,12 @@ def _clash(step: Step, name: str, savers: list[Step]) -> ContractIssue:
 
 def _finding(read: FileRead, severity: Severity, hint: str) -> ContractIssue:
     step, name = read.step, read.use.filename
-    if isinstance(step.node, ArtifactNode):
-        message = f"{step.name} reads artifact {name!r}"
-    elif isinstance(step.node, GateNode):
+    if step.node.asks:
         message = f"{step.name} reads artifact {name!r} in its message"
-    else:
+    elif step.node.speaks:
         message = f"{step.name} is shown artifact {name!r}"
+    else:
+        message = f"{step.name} reads artifact {name!r}"
     return MissingArtifact(severity=severity, agent=step.name, message=message, hint=hint)
 
 

@@ -13,7 +13,6 @@ from adk_fluent.contracts.issues import BoundaryTempKey, BoundaryType, BoundaryU
 from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue
 from adk_fluent.ir.base import Node, walk
-from adk_fluent.ir.nodes import AgentNode
 from adk_fluent.ir.scopes import is_temporary
 from adk_fluent.ir.tools import agents_inside
 from adk_fluent.state.effects import effects_of
@@ -44,7 +43,7 @@ def _temporary(facts: Facts) -> Iterator[ContractIssue]:
 
 def _in_tools(facts: Facts) -> Iterator[ContractIssue]:
     for step in facts.steps:
-        for body in agents_inside(step.node.tools if isinstance(step.node, AgentNode) else ()):
+        for body in agents_inside(agent.tools if (agent := step.node.agent) is not None else ()):
             for node in walk(body):
                 if node.annotations.boundary is not None:
                     yield BoundaryUncuttable(

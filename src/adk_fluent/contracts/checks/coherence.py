@@ -15,7 +15,6 @@ from adk_fluent.contracts.issues import ChannelDuplication, DataLoss, RouteMissi
 from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.ir.execution import PerItem
-from adk_fluent.ir.nodes import AgentNode, NativeNode
 
 
 @check(place=90)
@@ -127,11 +126,11 @@ def _reaches_nobody(speaker: Step, audience: Audience, facts: Facts) -> bool:
 def _only_speaks(speaker: Step) -> bool:
     """Whether what an agent says goes to the conversation alone."""
     node = speaker.node
-    if isinstance(node, NativeNode):
+    if node.opaque:
         return False  # what it stores nobody knows
-    if not isinstance(node, AgentNode):
+    if (agent := node.agent) is None:
         return not node.key_writes
-    return not (isinstance(node.output_key, str) or node.declared_writes or node.written_fields)
+    return not (isinstance(agent.output_key, str) or agent.declared_writes or agent.written_fields)
 
 
 def _gathered(speaker: Step, listener: Step) -> bool:

@@ -13,7 +13,6 @@ from adk_fluent.contracts.issues import NoInstruction, UndescribedTool
 from adk_fluent.contracts.providing import functions_of
 from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue, Severity
-from adk_fluent.ir.nodes import AgentNode
 from adk_fluent.ir.resources import wanted
 
 _TELLING: Final = ("instruction", "static_instruction", "output_schema", "written_fields")
@@ -51,7 +50,7 @@ def _uninstructed(facts: Facts) -> Iterator[ContractIssue]:
 def _is_told_nothing(step: Step) -> bool:
     """Whether nothing tells the model of an agent what to do; of one made with ADK, ADK decides."""
     node = step.node
-    if not isinstance(node, AgentNode) or node.annotations.adopted is not None:
+    if node.agent is None or node.annotations.adopted is not None:
         return False
     given = node.given
     if any(given.get(field) for field in _TELLING) or any(given.get(field) for field in _ADDING):
@@ -69,11 +68,12 @@ def _undescribed(facts: Facts) -> Iterator[ContractIssue]:
     """One note on each function that is a tool and that ADK cannot describe to a model."""
     known = set[int]()
     for step in facts.steps:
-        if not isinstance(step.node, AgentNode) or "tools" not in step.node.given:
+        agent = step.node.agent
+        if agent is None or "tools" not in agent.given:
             continue
         around = (step, *step.above())
         resources = {name for each in around for name, _ in each.node.annotations.resources}
-        for function in functions_of(step.node.tools):
+        for function in functions_of(agent.tools):
             if id(function) not in known and (lacks := _lacking(function, resources)):
                 known.add(id(function))
                 yield _note(step, function, lacks)

@@ -6,7 +6,6 @@ from adk_fluent.analysis.facts import analyse
 from adk_fluent.contracts.issues import NotResumable
 from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue, Severity
-from adk_fluent.ir.nodes import AgentNode, GateNode
 from adk_fluent.ir.tools import confirms
 
 
@@ -24,6 +23,5 @@ def check_resumable(root: object) -> list[ContractIssue]:
             hint="Leave ExecutionConfig(resumable=) out, or set it to True.",
         )
         for step in facts.steps
-        if isinstance(step.node, GateNode)
-        or (isinstance(step.node, AgentNode) and any(map(confirms, step.node.tools)))
+        if step.node.asks or ((agent := step.node.agent) is not None and any(map(confirms, agent.tools)))
     ]

@@ -13,9 +13,6 @@ from adk_fluent.ir.functions import access, said, shown_by
 from adk_fluent.ir.nodes import (
     CALLBACK_FIELDS,
     NO_LIMIT,
-    AgentNode,
-    KnownNativeNode,
-    NativeNode,
 )
 from adk_fluent.ir.tools import ends_loops, may_leave_loops, pauses
 
@@ -41,12 +38,10 @@ def _never_ends(step: Step, facts: Facts) -> bool:
 
 
 def _may_leave(node: Node) -> bool:
-    if isinstance(node, NativeNode):
-        return may_leave_loops(node.native.value)
-    if isinstance(node, KnownNativeNode) and may_leave_loops(node.native.value):
+    if node.as_given is not None and may_leave_loops(node.as_given.value):
         return True
     callbacks = [fn for name in CALLBACK_FIELDS for fn in node.given.get(name, ())]
-    tools = node.tools if isinstance(node, AgentNode) else ()
+    tools = () if node.agent is None else node.agent.tools
     return ends_loops(tools) or any(map(pauses, tools)) or any(map(may_leave_loops, (*callbacks, *tools)))
 
 
@@ -73,8 +68,8 @@ def unchanging(step: Step, facts: Facts) -> frozenset[str]:
         return nothing
     if touched.reads & (effects.writes.keys() | effects.removes.keys()):
         return nothing
-    inside = facts.steps[step.index : step.end]
-    if any(isinstance(inner.node, AgentNode) and ends_loops(inner.node.tools) for inner in inside):
+    agents = (inner.node.agent for inner in facts.steps[step.index : step.end])
+    if any(agent is not None and ends_loops(agent.tools) for agent in agents):
         return nothing
     return touched.reads
 

@@ -8,7 +8,6 @@ from adk_fluent.contracts.issues import UnreadItem
 from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.ir.execution import PerItem
-from adk_fluent.ir.nodes import AgentNode
 
 
 @check(place=190)
@@ -25,7 +24,7 @@ def _reads_item(step: Step, facts: Facts) -> bool:
     if not any(inner.is_model for inner in inside) or any(inner in facts.unknown[0] for inner in inside):
         return True
     key = step.node.runs.item_key
-    agents = (inner.node for inner in inside if isinstance(inner.node, AgentNode))
+    agents = (inner.node for inner in inside if inner.node.agent is not None)
     return _is_read(key, inside, facts) or any(key in text for node in agents for text in node.templates)
 
 

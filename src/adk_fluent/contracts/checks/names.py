@@ -7,18 +7,22 @@ from adk_fluent.contracts.issues import DuplicateName
 from adk_fluent.contracts.refusals import lost
 from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue, Severity
-from adk_fluent.ir.nodes import TransferNode
+from adk_fluent.ir.execution import HandOver
 
 
 @check(place=20)
 def check_names(root: object) -> list[ContractIssue]:
     """No two different nodes have one name, and every transfer leads somewhere."""
     facts = analyse(root)
-    transfers = [step for step in facts.steps if isinstance(step.node, TransferNode)]
+    transfers = [step for step in facts.steps if isinstance(step.node.runs, HandOver)]
     names = [step.name for step in facts.steps] if transfers else []
     return [
         *(_clash(name) for name in facts.plan.clashes),
-        *(lost(step.node, step.name, names).finding() for step in transfers if step.target is None),
+        *(
+            lost(step.node.runs.target, step.name, names).finding()
+            for step in transfers
+            if step.target is None
+        ),
     ]
 
 

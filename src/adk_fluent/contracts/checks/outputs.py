@@ -9,7 +9,6 @@ from adk_fluent.contracts.issues import DeadState, Overwritten
 from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.ir.execution import STEP_BY_STEP
-from adk_fluent.ir.nodes import AgentNode
 from adk_fluent.ir.scopes import is_session_scoped
 
 
@@ -59,7 +58,7 @@ def _overwritten(step: Step, key: str, by: Step) -> ContractIssue:
 
 
 def _dead(key: str, writer: Step) -> ContractIssue:
-    how = "outputs" if isinstance(writer.node, AgentNode) else "writes"
+    how = "writes" if writer.node.agent is None else "outputs"
     return DeadState(
         severity=Severity.INFO,
         agent=writer.name,

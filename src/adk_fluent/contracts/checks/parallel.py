@@ -57,6 +57,7 @@ def _restarts(step: Step, facts: Facts, told: set[tuple[Step, str]]) -> Iterator
     runs: PerItem = step.node.runs
     answers = runs.output_key
     for writer in inside:
+        # Only the operations of a transform say of what a value is made.
         if not isinstance(writer.node, TransformNode) or not facts.reaches(writer):
             continue
         for key in sorted(_changed(writer, inside, facts) - {runs.item_key}):

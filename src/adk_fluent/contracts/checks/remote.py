@@ -24,7 +24,7 @@ def check_a2a_contracts(root: object) -> list[ContractIssue]:
     return unmet + [
         _missing(step, name)
         for step in facts.steps
-        if isinstance(step.node, RemoteAgentNode)
+        if isinstance(step.node, RemoteAgentNode)  # nothing else sends a part of the state
         for name, field in _fields(step.node).items()
         if field.is_required() and name not in _sent(step.node)
     ]

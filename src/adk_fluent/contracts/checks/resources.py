@@ -10,7 +10,6 @@ from adk_fluent.contracts.providing import functions_of, unprovided
 from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.ir.base import Node, walk
-from adk_fluent.ir.nodes import AgentNode
 from adk_fluent.ir.resources import wanted
 from adk_fluent.ir.tools import agents_inside, innermost
 
@@ -46,10 +45,10 @@ def _taken(root: Node, names: list[str]) -> set[str]:
     for node in walk(root):
         for call in node.calls():
             taken.update(wanted(call.function, names) if call.injected else ())
-        if isinstance(node, AgentNode) and "tools" in node.given:
-            for function in (*functions_of(node.tools), *_confirming(node.tools)):
+        if (agent := node.agent) is not None and "tools" in agent.given:
+            for function in (*functions_of(agent.tools), *_confirming(agent.tools)):
                 taken.update(wanted(function, names))
-            for tree in agents_inside(node.tools):
+            for tree in agents_inside(agent.tools):
                 taken |= _taken(tree, names)
     return taken
 

@@ -11,9 +11,7 @@ from adk_fluent.analysis.values.kinds import fits, named, values_of
 from adk_fluent.contracts.findings.types import mismatch, nearest, shown_type
 from adk_fluent.contracts.issues import SchemaViolation, ScopeMismatch
 from adk_fluent.contracts.report import ContractIssue, Severity
-from adk_fluent.ir.base import UNSET
 from adk_fluent.ir.fields import StateFieldRef
-from adk_fluent.ir.nodes import AgentNode
 from adk_fluent.ir.scopes import is_session_scoped
 from adk_fluent.spelling import Spelling
 from adk_fluent.state.effects import effects_of
@@ -69,11 +67,10 @@ def _typed(step: Step, field: StateFieldRef, bound: Bound) -> Iterator[ContractI
 def written_type(step: Step, key: str) -> object:
     """The type of what a step writes under a key; `None` where it is not known."""
     node = step.node
-    if isinstance(node, AgentNode):
-        if key != node.output_key or node.written_fields:
+    if (agent := node.agent) is not None:
+        if key != agent.output_key or agent.written_fields:
             return None
-        schema: object = node.output_schema
-        return str if schema in (UNSET, None) else schema
+        return str if node.returns is None else node.returns
     return next((kind for effect in effects_of(node) if (kind := effect.type_of(key)) is not None), None)
 
 

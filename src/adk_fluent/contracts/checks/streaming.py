@@ -9,7 +9,7 @@ from adk_fluent.analysis.plan import Step
 from adk_fluent.contracts.issues import StreamingEdgeWaits, StreamingModelConflict, StreamingRouteConflict
 from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue, Severity
-from adk_fluent.ir.execution import STEP_BY_STEP, FirstMatch, InOrder, Repeated, Wrapped
+from adk_fluent.ir import execution
 
 
 @check(place=100)
@@ -19,7 +19,7 @@ def check_streaming_contracts(root: object) -> list[ContractIssue]:
     found: list[ContractIssue] = []
     for speaker, taker in facts.flow.edges:
         buffering = _buffering(speaker, taker)
-        if isinstance(taker.node.runs, FirstMatch):
+        if isinstance(taker.node.runs, execution.FirstMatch):
             found.append(_into_route(speaker, taker, buffering))
         elif taker.is_model and buffering == "token":
             found.append(_into_model(speaker, taker))
@@ -61,11 +61,13 @@ def _outlet(step: Step) -> Step | None:
     What runs last in a sequence, or alone, answers for the whole, so there its own edge counts.
     """
     inner, around = step, step.parent
-    while around is not None and isinstance(around.node.runs, (InOrder, Wrapped)):
+    while around is not None and isinstance(around.node.runs, (execution.InOrder, execution.Wrapped)):
         if inner is not around.children[-1]:
             return None
         inner, around = around, around.parent
-    if around is None or (isinstance(around.node.runs, Repeated) and inner is not around.children[-1]):
+    if around is None or (
+        isinstance(around.node.runs, execution.Repeated) and inner is not around.children[-1]
+    ):
         return None
     return around
 
@@ -74,7 +76,7 @@ def _follower(step: Step) -> Step | None:
     """What comes next in a sequence around a step, unless something on the way has an edge of its own."""
     inner, around = step, step.parent
     while around is not None and inner.node.annotations.edge is None:
-        if isinstance(around.node.runs, STEP_BY_STEP) and inner is not around.children[-1]:
+        if isinstance(around.node.runs, execution.STEP_BY_STEP) and inner is not around.children[-1]:
             return around.children[around.children.index(inner) + 1]
         inner, around = around, around.parent
     return None
@@ -83,7 +85,7 @@ def _follower(step: Step) -> Step | None:
 def _next_round(loop: Step, step: Step) -> Step | None:
     """What begins the next round, if that is another step."""
     again = (
-        isinstance(loop.node.runs, Repeated)
+        isinstance(loop.node.runs, execution.Repeated)
         and loop.node.annotations.edge is None
         and loop.node.max_iterations > 1
     )

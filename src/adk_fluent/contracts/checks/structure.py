@@ -9,8 +9,8 @@ from adk_fluent.contracts.refusals import Refusal, endless, of_node, unfed
 from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue
 from adk_fluent.ir.base import walk
+from adk_fluent.ir.graph import transfers
 from adk_fluent.ir.naming import resolve_names
-from adk_fluent.ir.nodes import TransferNode
 
 
 @check(place=30)
@@ -23,8 +23,7 @@ def check_structure(root: object) -> list[ContractIssue]:
 
 
 def _endless(facts: Facts) -> Iterator[Refusal]:
-    if facts.plan.clashes or not any(isinstance(step.node, TransferNode) for step in facts.steps):
+    if facts.plan.clashes or not any(True for _ in transfers(step.node for step in facts.steps)):
         return
     by_name = {node.name: node for node in walk(resolve_names(facts.root).root)}
-    transfers = [node for node in by_name.values() if isinstance(node, TransferNode)]
-    yield from endless(transfers, by_name)
+    yield from endless((node for node, _ in transfers(by_name.values())), by_name)

@@ -14,8 +14,8 @@ from adk_fluent.contracts.findings.missing import about
 from adk_fluent.contracts.issues import LiteralPlaceholder, PlaceholderTypo, UnresolvedTemplateVar
 from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue, Severity
+from adk_fluent.ir.base import Node
 from adk_fluent.ir.execution import PerItem
-from adk_fluent.ir.nodes import AgentNode, GateNode
 from adk_fluent.ir.scopes import SCOPES, is_key
 from adk_fluent.ir.template import about_braces, lookalikes
 from adk_fluent.prompt.spec import PromptSpec, Rewrite, When
@@ -48,8 +48,7 @@ def check_template_contracts(root: object) -> list[ContractIssue]:
 def _with_braces(issue: ContractIssue, read: Read, facts: Facts) -> ContractIssue:
     """The finding, with how to write braces that stand for themselves if nothing writes the key."""
     node = read.step.node
-    texts = _texts(node) if isinstance(node, AgentNode | GateNode) else ()
-    said = about_braces(read.key, texts, known=read.key in facts.writers)
+    said = about_braces(read.key, _texts(node), known=read.key in facts.writers)
     return issue.replace(hint=f"{issue.hint}\n{said}") if said else issue
 
 
@@ -75,8 +74,7 @@ def _literals(facts: Facts) -> Iterator[ContractIssue]:
     """Text in braces that is no placeholder, so that the model gets it as it stands."""
     unnamed = [key for key in {**facts.writers, **facts.state} if not is_key(key)]
     for step in facts.steps:
-        if facts.reaches(step) and isinstance(step.node, AgentNode | GateNode):
-            texts = tuple(_texts(step.node))
+        if facts.reaches(step) and (texts := tuple(_texts(step.node))):
             found = dict.fromkeys(inner for text in texts for inner in lookalikes(text))
             found |= dict.fromkeys(key for key in unnamed if any(_stands_in(key, text) for text in texts))
             yield from _among(step, found, facts) if found else ()
@@ -99,10 +97,10 @@ def _among(step: Step, found: Iterable[str], facts: Facts) -> Iterator[ContractI
         yield _words(step, others)
 
 
-def _texts(node: AgentNode | GateNode) -> Iterable[str]:
+def _texts(node: Node) -> Iterable[str]:
     """Every template that an agent may be sent, or a person asked with."""
     texts, given = node.templates, node.given
-    if isinstance(node, GateNode):
+    if node.agent is None:
         return texts
     for field in ("instruction", "global_instruction"):
         if isinstance(prompt := given.get(field), PromptSpec):
@@ -211,7 +209,7 @@ def _as_it_is(step: Step, inner: str, key: str, why: str) -> ContractIssue:
 def _words(step: Step, others: list[str]) -> ContractIssue:
     """A note on what may be meant for whoever gets the text."""
     shown, one = at_most_three([f"{{{inner}}}" for inner in others]), len(others) == 1
-    reader = "person" if isinstance(step.node, GateNode) else "model"
+    reader = "person" if step.node.asks else "model"
     return LiteralPlaceholder(
         severity=Severity.INFO,
         agent=step.name,
@@ -222,4 +220,4 @@ def _words(step: Step, others: list[str]) -> ContractIssue:
 
 
 def _has(step: Step, shown: str) -> str:
-    return f"{step.name} has {shown} in {'its message' if isinstance(step.node, GateNode) else 'instruction'}"
+    return f"{step.name} has {shown} in {'its message' if step.node.asks else 'instruction'}"

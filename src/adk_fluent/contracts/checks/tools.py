@@ -18,7 +18,6 @@ from adk_fluent.contracts.issues import DuplicateTool, GeminiTool, ToolHistory, 
 from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.ir.execution import ByModel
-from adk_fluent.ir.nodes import AgentNode
 from adk_fluent.ir.tools import innermost, tool_name
 from adk_fluent.state.answers import returned_type
 
@@ -83,7 +82,7 @@ def _names(step: Step) -> Iterator[ContractIssue]:
 def _given_by_adk(step: Step) -> Mapping[str, bool]:
     """The names of the tools that ADK itself declares for an agent; false for one that it may declare."""
     node, found = step.node, dict[str, bool]()
-    if not isinstance(node, AgentNode):
+    if node.agent is None:
         return found
     if hand_over_targets(step):
         found["transfer_to_agent"] = True

@@ -17,10 +17,10 @@ from adk_fluent.contracts.findings.types import mismatch, nearest, source
 from adk_fluent.contracts.issues import TypeMismatch, UnmetConsumes
 from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue, Severity
+from adk_fluent.ir import execution
 from adk_fluent.ir.base import UNSET, walk
-from adk_fluent.ir.execution import STEP_BY_STEP, ByModel, PerItem
 from adk_fluent.ir.matching import Match
-from adk_fluent.ir.nodes import AgentNode, RouteNode
+from adk_fluent.ir.nodes import RouteNode
 from adk_fluent.ir.tools import agents_inside
 from adk_fluent.spelling import Spelling
 from adk_fluent.state.answers import answer_type, asked_schema
@@ -116,9 +116,9 @@ _LOOKED_AT = {"route": _compared, "list": _over_list, "context": _as_field}
 def _accepting(facts: Facts) -> Iterator[ContractIssue]:
     """Agents that accept a type which nothing before them in the pipeline gives them."""
     for listener, before in facts.flow.upstream.items():
-        wanted = listener.node.given.get("input_schema") if isinstance(listener.node, AgentNode) else None
+        wanted = None if (agent := listener.node.agent) is None else agent.given.get("input_schema")
         around = [outer.node.runs for outer in listener.above()]
-        if wanted is None or any(isinstance(runs, (ByModel, PerItem)) for runs in around):
+        if wanted is None or any(isinstance(runs, (execution.ByModel, execution.PerItem)) for runs in around):
             continue  # a model, or a map, decides what it is given
         speakers = [one for one in before if one is not listener and sees(facts.flow, one, listener) != "no"]
         reasons = [_no_input(speaker, wanted) for speaker in speakers]
@@ -134,10 +134,10 @@ def _accepting(facts: Facts) -> Iterator[ContractIssue]:
 
 def _no_input(speaker: Step, wanted: object) -> str | None:
     """Why an answer is not what the next agent accepts; empty for text, which may happen to be JSON."""
-    node = speaker.node
-    if not isinstance(node, AgentNode) or "produces_type" in node.given:
+    agent = speaker.node.agent
+    if agent is None or "produces_type" in agent.given:
         return None
-    schema = asked_schema(node)
+    schema = asked_schema(agent)
     return "" if schema is None else shortfall(schema, wanted)
 
 
@@ -228,9 +228,11 @@ def _delegates(facts: Facts) -> Iterator[ContractIssue]:
     """An agent that returns a type and hands over to one that does not: that run has no answer."""
     for step in facts.steps:
         for body in agents_inside(step.node.given.get("tools", ())):
-            if any(isinstance(node.runs, ByModel) and node.children for node in walk(body)):
+            if any(isinstance(node.runs, execution.ByModel) and node.children for node in walk(body)):
                 yield from _delegates(analyse(body))
-        promised = step.node.given.get("output_schema") if isinstance(step.node.runs, ByModel) else None
+        promised = (
+            step.node.given.get("output_schema") if isinstance(step.node.runs, execution.ByModel) else None
+        )
         if not promised or not step.children or not facts.reaches(step):
             continue
         name = answer_type(promised).name
@@ -254,7 +256,7 @@ def _answering(step: Step) -> list[Step]:
     found = [agents for child in step.children if (agents := _answering(child))]
     return [
         agent
-        for each in (found[-1:] if isinstance(step.node.runs, STEP_BY_STEP) else found)
+        for each in (found[-1:] if isinstance(step.node.runs, execution.STEP_BY_STEP) else found)
         for agent in each
     ]
 

@@ -12,8 +12,8 @@ from adk_fluent.analysis.values.read import Read
 from adk_fluent.contracts.findings.wording import listed, who_reads, why_first_turn, why_may, why_never
 from adk_fluent.contracts.issues import BoundaryTempKey, ReadBeforeWrite, ScopeMismatch
 from adk_fluent.contracts.report import ContractIssue, Severity
+from adk_fluent.ir import execution
 from adk_fluent.ir.base import Node
-from adk_fluent.ir.execution import ONE_COUNTS, ByModel, FirstSuccess, PerItem, RaceToSuccess
 from adk_fluent.ir.nodes import TransformNode
 from adk_fluent.ir.scopes import SCOPES, is_shared
 from adk_fluent.ir.tools import gives_value
@@ -57,6 +57,7 @@ def _needs_value(read: Read) -> bool:
     if read.via == "list":
         return True
     node = read.step.node
+    # An operation on artifacts takes a key that is not there for an error of its own.
     effects = all_effects(node) if isinstance(node, TransformNode) else ()
     return any(isinstance(effect, Needs) and effect.key == read.key for effect in effects)
 
@@ -83,8 +84,10 @@ def _comes_without(writer: Step, reader: Step) -> bool:
         if at.parent is None:
             return False
         at, inner = at.parent, at
-        if isinstance(at.node.runs, _CHOOSE) and (at is not writer or isinstance(at.node.runs, ByModel)):
-            first = isinstance(at.node.runs, (FirstSuccess, RaceToSuccess)) and inner is at.children[0]
+        if isinstance(at.node.runs, _CHOOSE) and (
+            at is not writer or isinstance(at.node.runs, execution.ByModel)
+        ):
+            first = isinstance(at.node.runs, execution.UNTIL_SUCCESS) and inner is at.children[0]
             return not first
     return False
 
@@ -94,7 +97,7 @@ def _may_skip(node: Node) -> bool:
     return any(gives_value(function) for function in node.given.get("before_agent_callback", ()))
 
 
-_CHOOSE: Final = (*ONE_COUNTS, ByModel, PerItem)
+_CHOOSE: Final = (*execution.ONE_COUNTS, execution.ByModel, execution.PerItem)
 """How nodes run their children of which one may have no turn."""
 
 

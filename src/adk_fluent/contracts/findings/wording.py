@@ -9,10 +9,11 @@ from adk_fluent.analysis.plan import Step, branch_names
 from adk_fluent.analysis.values.fact import ABSENT, STATUS, Fact, Why
 from adk_fluent.analysis.values.kinds import named
 from adk_fluent.analysis.values.read import Read
+from adk_fluent.ir.base import Node
 from adk_fluent.ir.execution import PerItem
 from adk_fluent.ir.functions import shown_by
 from adk_fluent.ir.keys import Via
-from adk_fluent.ir.nodes import AgentNode, NativeNode, TransformNode
+from adk_fluent.ir.nodes import TransformNode
 from adk_fluent.ir.scopes import is_key
 from adk_fluent.ir.sighting import Sighting
 from adk_fluent.state.schema import defaults_of
@@ -209,16 +210,14 @@ def _when(writer: Step, reader: Step) -> str:
     return f"not on the way to {reader.name}"
 
 
-def written_in_source(node: object) -> list[Sighting]:
+def written_in_source(node: Node) -> list[Sighting]:
     """Where the source of what is in a node shows that it writes."""
-    if isinstance(node, TransformNode):
+    if isinstance(node, TransformNode):  # writes what its function returns
         functions = [call.function for call in node.calls() if call.function is not None]
         return [*node.seen.writes, *(one for fn in functions for one in shown_by(fn).returns)]
-    if isinstance(node, NativeNode):
+    if (agent := node.agent) is None:
         return list(node.seen.writes)
-    if not isinstance(node, AgentNode):
-        return []
-    functions = [getattr(fn, "func", fn) for fn in node.functions]
+    functions = [getattr(fn, "func", fn) for fn in agent.functions]
     return [one for fn in functions if callable(fn) for one in shown_by(fn).writes]
 
 

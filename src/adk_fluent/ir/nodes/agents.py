@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Final, Literal, Self
 
+from adk_fluent.ir import execution
 from adk_fluent.ir._generated import AGENT_FIELDS, AgentFields
 from adk_fluent.ir.annotations import (
     AuthConfig,
@@ -12,8 +13,7 @@ from adk_fluent.ir.annotations import (
     ModelCandidate,
     RetryConfig,
 )
-from adk_fluent.ir.base import Node, ParentNode, node
-from adk_fluent.ir.execution import ByModel, Execution, OnFailure
+from adk_fluent.ir.base import UNSET, Node, ParentNode, node
 from adk_fluent.ir.fields import StateFieldRef
 from adk_fluent.ir.files import ArtifactUse, uses_in
 from adk_fluent.ir.frozen import kept
@@ -100,7 +100,7 @@ class AgentNode(ParentNode, AgentFields):  # pyright: ignore[reportIncompatibleV
     """
 
     kind: ClassVar[str] = "agent"
-    runs: ClassVar[Execution] = ByModel()
+    runs: ClassVar[execution.Execution] = execution.ByModel()
     speaks: ClassVar[bool] = True
     declared_writes: tuple[str, ...] = ()
     written_fields: tuple[StateFieldRef, ...] = ()
@@ -109,6 +109,15 @@ class AgentNode(ParentNode, AgentFields):  # pyright: ignore[reportIncompatibleV
     consumes_type: type | None = None
     selector: ModelSelectorNode | None = None
     retries: int = 0
+
+    @property
+    def agent(self) -> AgentNode:
+        return self
+
+    @property
+    def returns(self) -> object | None:
+        schema = self.given.get("output_schema")
+        return None if schema is UNSET else schema
 
     @property
     def templates(self) -> tuple[str, ...]:
@@ -283,8 +292,12 @@ class RemoteAgentNode(Node):
     raises: bool = True
 
     @kept
-    def runs(self) -> OnFailure:  # pyright: ignore[reportIncompatibleVariableOverride]  # as a property
-        return OnFailure(self.output_key, self.output_schema or str)
+    def runs(self) -> execution.OnFailure:  # pyright: ignore[reportIncompatibleVariableOverride]  # as a property
+        return execution.OnFailure(self.output_key, self.output_schema or str)
+
+    @property
+    def returns(self) -> object | None:
+        return self.output_schema
 
     @property
     def may_turn_to_ask(self) -> bool:

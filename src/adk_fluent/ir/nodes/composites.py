@@ -5,20 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import ClassVar, Final, Literal, Self
 
+from adk_fluent.ir import execution
 from adk_fluent.ir._generated import LoopFields, ParallelFields, SequenceFields
 from adk_fluent.ir.annotations import EdgeSemantics
 from adk_fluent.ir.base import Node, ParentNode, WrapperNode, node
-from adk_fluent.ir.execution import (
-    Execution,
-    FirstMatch,
-    FirstSuccess,
-    InOrder,
-    InParallel,
-    PerItem,
-    RaceToSuccess,
-    Repeated,
-    Wrapped,
-)
 from adk_fluent.ir.fields import StateFieldRef
 from adk_fluent.ir.frozen import kept
 from adk_fluent.ir.functions import access
@@ -35,7 +25,7 @@ class SequenceNode(ParentNode, SequenceFields):  # pyright: ignore[reportIncompa
     """Runs its children one after another."""
 
     kind: ClassVar[str] = "sequence"
-    runs: ClassVar[Execution] = InOrder()
+    runs: ClassVar[execution.Execution] = execution.InOrder()
 
     @property
     def edge_semantics(self) -> tuple[EdgeSemantics, ...]:
@@ -51,8 +41,8 @@ class ParallelNode(ParentNode, ParallelFields):  # pyright: ignore[reportIncompa
     merge: Literal["wait_all", "first_complete", "interleave"] = "wait_all"
 
     @kept
-    def runs(self) -> InParallel:  # pyright: ignore[reportIncompatibleVariableOverride]  # as a property
-        return InParallel(waits=self.merge != "first_complete")
+    def runs(self) -> execution.InParallel:  # pyright: ignore[reportIncompatibleVariableOverride]  # as a property
+        return execution.InParallel(waits=self.merge != "first_complete")
 
 
 @node
@@ -67,8 +57,8 @@ class LoopNode(ParentNode, LoopFields):  # pyright: ignore[reportIncompatibleVar
     until: Predicate | None = None
 
     @kept
-    def runs(self) -> Repeated:  # pyright: ignore[reportIncompatibleVariableOverride]  # as a property
-        return Repeated(self.max_iterations, self.until)
+    def runs(self) -> execution.Repeated:  # pyright: ignore[reportIncompatibleVariableOverride]  # as a property
+        return execution.Repeated(self.max_iterations, self.until)
 
     def calls(self) -> Iterable[Call]:
         yield Call(self.until, "its until()")
@@ -98,8 +88,8 @@ class RouteNode(Node):
     read_fields: tuple[StateFieldRef, ...] = ()
 
     @kept
-    def runs(self) -> FirstMatch:  # pyright: ignore[reportIncompatibleVariableOverride]  # as a property
-        return FirstMatch(tuple(test for test, _ in self.rules), self.key, self.default is not None)
+    def runs(self) -> execution.FirstMatch:  # pyright: ignore[reportIncompatibleVariableOverride]  # as a property
+        return execution.FirstMatch(tuple(test for test, _ in self.rules), self.key, self.default is not None)
 
     @property
     def children(self) -> tuple[Node, ...]:
@@ -138,7 +128,7 @@ class FallbackNode(ParentNode):
     """Runs its children in order until one succeeds."""
 
     kind: ClassVar[str] = "fallback"
-    runs: ClassVar[Execution] = FirstSuccess()
+    runs: ClassVar[execution.Execution] = execution.FirstSuccess()
 
 
 @node
@@ -146,7 +136,7 @@ class RaceNode(ParentNode):
     """Runs its children at the same time and keeps only what the first to succeed did."""
 
     kind: ClassVar[str] = "race"
-    runs: ClassVar[Execution] = RaceToSuccess()
+    runs: ClassVar[execution.Execution] = execution.RaceToSuccess()
 
 
 @node
@@ -167,8 +157,8 @@ class MapOverNode(WrapperNode):
     concurrency: int = 5
 
     @kept
-    def runs(self) -> PerItem:  # pyright: ignore[reportIncompatibleVariableOverride]  # as a property
-        return PerItem(self.list_key, self.item_key, self.output_key)
+    def runs(self) -> execution.PerItem:  # pyright: ignore[reportIncompatibleVariableOverride]  # as a property
+        return execution.PerItem(self.list_key, self.item_key, self.output_key)
 
     @property
     def may_be_skipped(self) -> bool:
@@ -187,6 +177,6 @@ class TimeoutNode(WrapperNode):
     """Gives `body` a number of seconds, then cancels it and raises."""
 
     kind: ClassVar[str] = "timeout"
-    runs: ClassVar[Execution] = Wrapped()
+    runs: ClassVar[execution.Execution] = execution.Wrapped()
     body: Node
     seconds: float

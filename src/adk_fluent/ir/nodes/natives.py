@@ -23,10 +23,15 @@ class NativeNode(Node):
 
     kind: ClassVar[str] = "native"
     speaks: ClassVar[bool] = True
+    opaque: ClassVar[bool] = True
     output_key: ClassVar[str | None] = None
     """Where its answer is stored, as far as anybody knows."""
     native: Native
     declared: Access | None = None
+
+    @property
+    def as_given(self) -> Native:
+        return self.native
 
     @property
     def label(self) -> str:
@@ -81,6 +86,10 @@ class KnownNativeNode(WrapperNode):
     runs: ClassVar[Execution] = Wrapped()
     native: Native
     body: Node
+
+    @property
+    def as_given(self) -> Native:
+        return self.native
 
     @property
     def may_turn_to_ask(self) -> bool:

@@ -11,8 +11,9 @@ from adk_fluent.ir.annotations import (
     TransformSpec,
 )
 from adk_fluent.ir.base import Node, node
+from adk_fluent.ir.execution import HandOver
 from adk_fluent.ir.files import ArtifactUse, uses_in
-from adk_fluent.ir.frozen import Frozen
+from adk_fluent.ir.frozen import Frozen, kept
 from adk_fluent.ir.functions import Access, function_name, step_access, takes_pieces
 from adk_fluent.ir.keys import KeyRead, KeyReads, declared, given_keys, in_templates, silent
 from adk_fluent.ir.matching import Predicate, StateView
@@ -228,6 +229,10 @@ class TransferNode(Node):
     kind: ClassVar[str] = "transfer"
     target: str
     condition: Predicate | None = None
+
+    @kept
+    def runs(self) -> HandOver:  # pyright: ignore[reportIncompatibleVariableOverride]  # as a property
+        return HandOver(self.target, self.condition)
 
     @property
     def label(self) -> str:

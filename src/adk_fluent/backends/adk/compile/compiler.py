@@ -68,10 +68,9 @@ from adk_fluent.context.spec import Context
 from adk_fluent.contracts.providing import unprovided
 from adk_fluent.contracts.refusals import UNSUPPORTED, refuse
 from adk_fluent.errors import CompileError, UnsupportedNodeError
-from adk_fluent.ir import nodes
+from adk_fluent.ir import execution, nodes
 from adk_fluent.ir._generated import AGENT_FIELDS, LOOP_FIELDS, PARALLEL_FIELDS, SEQUENCE_FIELDS
 from adk_fluent.ir.base import UNSET, Node, walk
-from adk_fluent.ir.execution import STEP_BY_STEP, Execution, InOrder, InParallel, Repeated
 from adk_fluent.ir.naming import Named, resolve_names
 from adk_fluent.ir.passing import passages
 from adk_fluent.ir.tools import GenerateOptions
@@ -300,7 +299,7 @@ def _plain(cls: type[A], fields: tuple[str, ...] = ()) -> Callable[[Node, Compil
         values = adk_fields(node, names, cls)
         if "rerun_on_resume" in known_fields(cls):  # where agents can be nodes, ours must run again to go on
             values.setdefault("rerun_on_resume", True)
-        inner = replace(scope, in_loop=True) if isinstance(node.runs, Repeated) else scope
+        inner = replace(scope, in_loop=True) if isinstance(node.runs, execution.Repeated) else scope
         if node.children:
             values["sub_agents"] = [compile_node(child, inner) for child in node.children]
         made = construct(cls, node, values)
@@ -335,12 +334,12 @@ def _remote(node: Node, scope: Compilation) -> BaseAgent:
 
 def _wire(made: Composite, node: Node, scope: Compilation) -> None:
     """Tell a composite which events of which agents end it."""
-    moves = scope.transfers and isinstance(node.runs, STEP_BY_STEP)
-    if isinstance(node.runs, STEP_BY_STEP) and (found := passages(node.children)):
+    moves = scope.transfers and isinstance(node.runs, execution.STEP_BY_STEP)
+    if isinstance(node.runs, execution.STEP_BY_STEP) and (found := passages(node.children)):
         made.pass_on(found)
     made.listen(
         _enders(node, scope),
-        scope.transfers.intersection(names_below(node, until=STEP_BY_STEP)) if moves else (),
+        scope.transfers.intersection(names_below(node, until=execution.STEP_BY_STEP)) if moves else (),
         may_restart=bool(scope.transfers),
     )
     if (until := _ends(node, scope)) and (strange := native_children(node, until)):
@@ -356,16 +355,17 @@ def _enders(node: Node, scope: Compilation) -> Iterable[str]:
     return names_below(node, until) if until else ()
 
 
-def _ends(node: Node, scope: Compilation) -> tuple[type[Execution], ...]:
+def _ends(node: Node, scope: Compilation) -> tuple[type[execution.Execution], ...]:
     """Which nodes below `node` keep an `escalate` inside them to themselves; none if it ends `node` never.
 
     It ends the nearest loop, or where there is none the nearest fan-out.
     """
-    if isinstance(node.runs, InParallel):
-        return () if scope.in_loop else (Repeated, InParallel)
+    if isinstance(node.runs, execution.InParallel):
+        return () if scope.in_loop else (execution.Repeated, execution.InParallel)
     return (
-        (Repeated,)
-        if isinstance(node.runs, Repeated) or (isinstance(node.runs, InOrder) and scope.in_loop)
+        (execution.Repeated,)
+        if isinstance(node.runs, execution.Repeated)
+        or (isinstance(node.runs, execution.InOrder) and scope.in_loop)
         else ()
     )
 

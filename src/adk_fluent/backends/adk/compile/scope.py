@@ -20,14 +20,12 @@ from adk_fluent.errors import CompileError
 from adk_fluent.ir.annotations import NO_ANNOTATIONS
 from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.execution import Execution
+from adk_fluent.ir.graph import transfers
 from adk_fluent.ir.naming import Named
 from adk_fluent.ir.nodes import (
     AgentNode,
-    KnownNativeNode,
     ModelSelectorNode,
-    NativeNode,
     RemoteAgentNode,
-    TransferNode,
 )
 from adk_fluent.ir.tools import agents_inside
 
@@ -90,8 +88,8 @@ def whole(
         CompileError: a transfer has no target.
     """
     refuse(structural(named.nodes))
-    transfers = frozenset(node.name for node in named.nodes if isinstance(node, TransferNode))
-    return Compilation(named, model_for, transfers, helper_for)
+    handing = frozenset(node.name for node, _ in transfers(named.nodes))
+    return Compilation(named, model_for, handing, helper_for)
 
 
 def within(node: Node, scope: Compilation) -> Compilation:
@@ -120,8 +118,8 @@ def injected_names(nodes: Iterable[Node]) -> frozenset[str]:
         if node.annotations is NO_ANNOTATIONS and "tools" not in node.given:
             continue  # as most
         found.update(name for name, _ in node.annotations.resources)
-        if isinstance(node, AgentNode) and "tools" in node.given:
-            for tree in agents_inside(node.tools):
+        if (agent := node.agent) is not None and "tools" in agent.given:
+            for tree in agents_inside(agent.tools):
                 found |= injected_names(walk(tree))
     return frozenset(found)
 
@@ -149,7 +147,7 @@ def native_children(root: Node, until: tuple[type[Execution], ...]) -> Iterable[
 
     def runs_one(node: Node) -> bool:
         inside = () if isinstance(node.runs, until) else node.children
-        return isinstance(node, NativeNode | KnownNativeNode) or any(map(runs_one, inside))
+        return node.as_given is not None or any(map(runs_one, inside))
 
     return [child.name for child in root.children if runs_one(child)]
 

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.matching import StateView, is_held, lost
-from adk_fluent.ir.nodes import AgentNode, GateNode, TransformNode
+from adk_fluent.ir.nodes import TransformNode
 from adk_fluent.ir.scopes import is_session_scoped
 from adk_fluent.ir.template import about_braces, required_keys
 from adk_fluent.spelling import did_you_mean
@@ -33,6 +33,7 @@ def is_missing(key: str, state: StateView, root: Node) -> bool:
 @lru_cache(maxsize=1024)
 def may_remove(root: Node, key: str) -> bool:
     """Whether a step of the tree may remove a key."""
+    # What operations on artifacts do to the state is to write it.
     effects = (found for node in walk(root) if isinstance(node, TransformNode) for found in all_effects(node))
     return any(
         key in effect.may_remove
@@ -72,5 +73,5 @@ def explain(step: str, kind: str, key: str, state: StateView, root: Node) -> str
 
 def _about_braces(step: str, key: str, root: Node) -> str:
     """How to write braces that stand for themselves."""
-    nodes = (node for node in walk(root) if isinstance(node, AgentNode | GateNode) and node.name == step)
+    nodes = (node for node in walk(root) if node.name == step)
     return " " + about_braces(key, [text for node in nodes for text in node.templates])

@@ -25,7 +25,6 @@ from adk_fluent.backends.adk.compat.mcp_sessions import end_with_the_run
 from adk_fluent.backends.adk.tools.around import AroundToolset
 from adk_fluent.backends.adk.tools.sources import mcp_toolset
 from adk_fluent.ir.base import Node, walk
-from adk_fluent.ir.nodes import AgentNode, KnownNativeNode, NativeNode
 from adk_fluent.ir.tools import innermost
 from adk_fluent.tools.sources import AgentTool, Mcp
 
@@ -93,10 +92,10 @@ def toolsets_in(root: Node) -> tuple[BaseToolset, ...]:
 
 def _tools_in(root: Node) -> Iterator[object]:
     for node in walk(root):
-        if isinstance(node, NativeNode | KnownNativeNode):
-            yield node.native.value
-        elif isinstance(node, AgentNode):
-            for part in (part for tool in node.tools for part in innermost(tool)):
+        if (native := node.as_given) is not None:
+            yield native.value
+        elif (agent := node.agent) is not None:
+            for part in (part for tool in agent.tools for part in innermost(tool)):
                 yield mcp_toolset(part, node.name) if isinstance(part, Mcp) else part
                 if isinstance(part, AgentTool):
                     yield from _tools_in(part.body)

@@ -46,6 +46,7 @@ def with_scripted_tools(
     scripted = Scripting(model_for, helper_for, remote_for)
 
     def change(node: Node) -> Node:
+        # Others are made over by their fields, which only their class knows.
         if isinstance(node, NativeNode | KnownNativeNode):
             value = scripted.of(node.native.value)
             return node if value is node.native.value else node.replace(native=Native(value))

@@ -22,7 +22,6 @@ from google.adk.tools.tool_context import ToolContext
 from adk_fluent.errors import UnsupportedNodeError
 from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.nodes import (
-    AgentNode,
     ArtifactNode,
     CaptureNode,
     SequenceNode,
@@ -61,7 +60,7 @@ def refuse_live(root: Node) -> None:
     _refuse(root)
     for node in walk(root):
         refuse_asking(node)
-        for child in node.children if isinstance(node, AgentNode) else ():
+        for child in () if node.agent is None else node.children:
             _refuse(child)
 
 
@@ -71,7 +70,7 @@ def refuse_asking(node: Node) -> None:
     Raises:
         UnsupportedNodeError: it names the agent and the tool, or what has the middleware.
     """
-    tools = node.tools if isinstance(node, AgentNode) else ()
+    tools = () if node.agent is None else node.agent.tools
     asking = next((tool_name(tool) or "a tool" for tool in tools if confirms(tool)), None)
     if asking is None and any(getattr(each, "may_pause", False) for each in node.annotations.middleware):
         asking = "tool_approval"
@@ -104,7 +103,7 @@ def _beside_agents(node: Node) -> Iterator[Node]:
         yield node
         for child in node.children:
             yield from _beside_agents(child)
-    elif not isinstance(node, AgentNode):
+    elif node.agent is None:
         yield node
 
 
@@ -132,7 +131,7 @@ def _handing_over(sequence: BaseAgent) -> BaseAgent:
         for child in agent.sub_agents if isinstance(getattr(agent, "ir", None), SequenceNode) else ():
             tools = cast("list[object]", getattr(child, "tools", []))
             if isinstance(child, LlmAgent) and not any(map(_is_hand_over, tools)):
-                tools.append(HandOver())
+                tools.append(HandOverTool())
     return copied
 
 
@@ -147,7 +146,7 @@ def task_completed() -> str:
     return "Task completion signaled."
 
 
-class HandOver(FunctionTool):
+class HandOverTool(FunctionTool):
     """The function by which an agent hands over, with the instruction to call it."""
 
     def __init__(self) -> None:

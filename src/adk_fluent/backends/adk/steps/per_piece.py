@@ -22,8 +22,8 @@ from adk_fluent.backends.adk.steps.leaves import Events, FluentAgent
 from adk_fluent.backends.adk.steps.once import already_seen
 from adk_fluent.backends.adk.steps.pieces import Joined, Piece, Voice, answers
 from adk_fluent.backends.adk.steps.seen import Seen
-from adk_fluent.ir.base import Node, walk
-from adk_fluent.ir.nodes import AgentNode, RemoteAgentNode
+from adk_fluent.ir.base import Node, agents_in, walk
+from adk_fluent.ir.nodes import RemoteAgentNode
 from adk_fluent.ir.passing import Passage
 from adk_fluent.state.answers import is_structured, returned_type
 
@@ -35,15 +35,12 @@ def text_keys(node: Node) -> dict[str, str]:
     """Where the agents below a node store their answers as text: name → key."""
     agents = {
         agent.name: agent.output_key
-        for agent in _agents(node)
+        for agent in agents_in(node)
         if isinstance(agent.output_key, str) and not is_structured(agent)
     }
+    # Natives may store what they say, too, but not one answer for each piece.
     remotes = (each for each in walk(node) if isinstance(each, RemoteAgentNode))
     return agents | {remote.name: remote.output_key for remote in remotes if remote.output_key}
-
-
-def _agents(node: Node) -> Iterator[AgentNode]:
-    return (each for each in walk(node) if isinstance(each, AgentNode))
 
 
 class RelayingAgent(FluentAgent):
@@ -99,7 +96,7 @@ class Runs:
         self._pieces_at = pieces_at
         self._adds = adds
         self._keys = text_keys(node)
-        self._in_json = {agent.name: returned_type(agent) is not None for agent in _agents(node)}
+        self._in_json = {agent.name: returned_type(agent) is not None for agent in agents_in(node)}
         self._written: dict[str, Any] = {}
         self._heard: list[Event] = []
         self._joined: dict[Voice, Joined] = {}

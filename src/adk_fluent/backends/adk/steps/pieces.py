@@ -21,8 +21,7 @@ from adk_fluent.backends.adk.steps.tree import below
 from adk_fluent.backends.afoot import Afoot
 from adk_fluent.backends.events import DISCARDS
 from adk_fluent.errors import RunError
-from adk_fluent.ir.base import Node, walk
-from adk_fluent.ir.nodes import AgentNode
+from adk_fluent.ir.base import Node, agents_in
 from adk_fluent.ir.passing import Passage, changing_hooks, cut
 
 MOST_WAITING: Final = 8
@@ -115,18 +114,16 @@ def certainty(ctx: InvocationContext, agent: BaseAgent, node: Node, passage: Pas
         passage: how its answer goes on, as far as the tree tells.
     """
     hooks = _hooks_on(ctx, agent)
-    agents = (each for each in walk(node) if isinstance(each, AgentNode))
-    cut_off = not private.keeps_all_text() and any(each.output_key and each.tools for each in agents)
+    cut_off = not private.keeps_all_text() and any(each.output_key and each.tools for each in agents_in(node))
     adds = says_more(ctx, agent, node)
     return Certainty(passage.live and not hooks and not cut_off, "on_event" in hooks, adds)
 
 
 def says_more(ctx: InvocationContext, agent: BaseAgent, node: Node) -> bool:
     """Whether a callback, middleware or plugin may say more behind an answer in a step."""
-    agents = (each for each in walk(node) if isinstance(each, AgentNode))
-    return any("after_agent_callback" in each.given for each in agents) or "after_agent" in _hooks_on(
-        ctx, agent
-    )
+    return any(
+        "after_agent_callback" in each.given for each in agents_in(node)
+    ) or "after_agent" in _hooks_on(ctx, agent)
 
 
 def _hooks_on(ctx: InvocationContext, agent: BaseAgent) -> set[str]:
