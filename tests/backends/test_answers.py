@@ -17,9 +17,10 @@ from google.adk.events.event import Event
 from google.adk.events.event_actions import EventActions
 from google.adk.runners import InMemoryRunner
 from google.adk.sessions import InMemorySessionService
+from google.adk.tools.agent_tool import AgentTool
 from google.adk.tools.tool_context import ToolContext
 from google.genai import types
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from adk_fluent import Agent, FanOut, Loop, RemoteAgent, Route, StateSchema, T, gate, map_over, race
 from adk_fluent.adopt import adopt
@@ -29,6 +30,8 @@ from adk_fluent.expr.base import Expr
 from adk_fluent.ir import from_dict, ir_hash, to_dict
 from adk_fluent.testing import call_tool, mock_backend
 from tests.backends.support import SERVICES, close, play, script, session_service
+
+MODEL = "gemini-2.5-flash"
 
 
 class Line(BaseModel):
@@ -485,8 +488,8 @@ class Helped(LlmAgent):
 
 def natives(kind: type[LlmAgent], schema: type[BaseModel] | None = None) -> LlmAgent:
     """An agent of ADK's that returns a type and may hand over to another one."""
-    kid = LlmAgent(name="kid", model="gemini-2.5-flash", output_schema=schema)
-    return kind(name="boss", model="gemini-2.5-flash", output_schema=Memo, sub_agents=[kid])
+    kid = LlmAgent(name="kid", model=MODEL, output_schema=schema)
+    return kind(name="boss", model=MODEL, output_schema=Memo, sub_agents=[kid])
 
 
 ADOPTED: dict[str, Callable[[type[BaseModel] | None], Expr[Any]]] = {
@@ -548,3 +551,59 @@ async def test_a_delegate_may_answer_in_the_type() -> None:
         "kid": '{"id": "2"}',
     }
     assert await boss.ask_async("x", backend=mock_backend(script)) == Memo(id="2")
+
+
+INSIDE_ADKS_TOOL: dict[str, tuple[Callable[[LlmAgent], BaseAgent], dict[str, Any], str]] = {
+    "a delegate in text": (lambda boss: boss, {}, "'boss' gave no answer: it returns Memo and handed over"),
+    "in a sequence": (
+        lambda boss: (Agent("before", MODEL) >> adopt(boss)).named("both").build(),
+        {},
+        "'boss' gave no answer: it returns Memo and handed over to 'kid', which answers in text.",
+    ),
+    "it did not come so far": (
+        lambda boss: Passing(name="both", sub_agents=[LlmAgent(name="before", model=MODEL), boss]),
+        {},
+        "'boss' gave no answer: it returns Memo and 'before' had the last word, which answers in text.",
+    ),
+    "the agent itself": (lambda boss: boss, {"boss": "Hello."}, "'boss' answered 'Hello.', which is not a"),
+}
+
+
+@pytest.mark.filterwarnings("ignore:The `plugins` argument:DeprecationWarning")  # ADK's, of its own AgentTool
+@pytest.mark.parametrize("name", INSIDE_ADKS_TOOL)
+async def test_adks_own_tool_of_an_agent_names_who_answered_in_another_type(name: str) -> None:
+    """In an `AgentTool` too, the error names the agent that returns a type, and who answered instead."""
+    make, instead, message = INSIDE_ADKS_TOOL[name]
+    tool = AgentTool(make(natives(LlmAgent)))
+    models = {
+        "caller": [call_tool(tool.name, request="x"), "Done."],
+        "before": "Hi.",
+        "boss": [call_tool("transfer_to_agent", agent_name="kid")],
+        "kid": "Hello.",
+        **instead,
+    }
+    caller = Agent("caller", MODEL).tool(tool)
+    natively = adopt(LlmAgent(name="caller", model=MODEL, tools=[tool]))
+    for expression in (caller, natively, Agent("outer", MODEL).tool(T.agent(caller))):
+        outer = {"outer": [call_tool("caller", request="x"), "Done."]}
+        with pytest.raises(AnswerError, match=message) as caught:
+            await expression.run("x", backend=mock_backend(models | outer))
+        assert isinstance(caught.value.__cause__, ValidationError)  # as callbacks and fallbacks see it
+    fallback = caller // Agent("spare")
+    assert await fallback.ask_async("x", backend=mock_backend({**models, "spare": "Here."})) == "Here."
+
+
+@pytest.mark.filterwarnings("ignore:The `plugins` argument:DeprecationWarning")  # ADK's, of its own AgentTool
+async def test_adks_own_tools_of_agents_inside_each_other() -> None:
+    """Of two agents that are tools inside each other, the one that answered in another type is named."""
+    inner = AgentTool(LlmAgent(name="inner", model=MODEL))
+    outer = AgentTool(LlmAgent(name="outer", model=MODEL, output_schema=Memo, tools=[inner]))
+    models = {
+        "caller": [call_tool("outer", request="x"), "Done."],
+        "outer": [call_tool("inner", request="x"), "Hello."],
+        "inner": "Hi.",
+    }
+    with pytest.raises(AnswerError, match=r"^'outer' answered 'Hello\.', which is not a Memo"):
+        await Agent("caller").tool(outer).run("x", backend=mock_backend(models))
+    models["outer"] = [call_tool("inner", request="x"), '{"id": "1"}']
+    assert await Agent("caller").tool(outer).ask_async("x", backend=mock_backend(models)) == "Done."

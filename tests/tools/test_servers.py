@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import asynccontextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
 import pytest
+from google.adk.agents import LlmAgent
+from google.adk.models.llm_request import LlmRequest
+from google.adk.tools.agent_tool import AgentTool
 from google.adk.tools.mcp_tool.mcp_session_manager import StdioConnectionParams
+from google.adk.tools.openapi_tool import OpenAPIToolset
 
-from adk_fluent import Agent, T
+from adk_fluent import Agent, T, race
+from adk_fluent.adopt import adopt
 from adk_fluent.errors import ArgumentError, CompileError, ToolError
+from adk_fluent.expr.base import Expr
 from adk_fluent.ir.annotations import AuthConfig
 from adk_fluent.testing import call_tool, mock_backend
 from tests.backends.served_tools import listening
-from tests.limits import LIMIT
+from tests.clock import advance, with_clock
+from tests.limits import LIMIT, begins, comes_true, within_limit
 from tests.tools.every import PETS, skill_folder
 
 pytestmark = [
@@ -214,6 +224,158 @@ async def test_a_private_network_is_refused(service: Any) -> None:
     """Unless it is allowed, the newest ADK lets no call reach this machine, and tells the model."""
     result = await asked(T.openapi(service))
     assert "path" not in result
+
+
+class Shop:
+    """A service in this loop, whose pet `hang` never comes, and whose pet `ill` is an error.
+
+    Attributes:
+        hangs: set once there is a request that it does not answer.
+        connections: those that are open.
+    """
+
+    def __init__(self) -> None:
+        self.hangs = asyncio.Event()
+        self.connections = set[asyncio.StreamWriter]()
+
+    @asynccontextmanager
+    async def open(self) -> AsyncGenerator[str]:
+        """Inside, it listens at this address; at the end no connection may be left."""
+        server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        before = asyncio.all_tasks()
+        try:
+            yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+            await comes_true(lambda: not self.connections, "all connections are closed")
+            await comes_true(lambda: asyncio.all_tasks() <= before, "all tasks have ended")
+        finally:
+            server.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections.add(writer)
+        try:
+            while True:
+                pet = (await reader.readuntil(b"\r\n\r\n")).split()[1].rpartition(b"/")[2]
+                if pet == b"hang":
+                    self.hangs.set()
+                    advance(TIME)
+                else:
+                    status = b"500 No" if pet == b"ill" else b"200 OK"
+                    writer.write(b"HTTP/1.1 %s\r\nContent-Length: %d\r\n\r\n%s" % (status, len(pet), pet))
+        except (EOFError, ConnectionError):
+            pass
+        finally:
+            self.connections.discard(writer)
+            writer.close()
+
+
+TIME = 2.0
+"""Seconds of the clock that a pet takes that never comes: less than ADK waits for it."""
+
+
+def pets(url: str) -> OpenAPIToolset:
+    """ADK's own toolset for a service."""
+    options: dict[str, Any] = {"spec_dict": {**PETS, "servers": [{"url": url}]}}
+    if "allow_private_network_access" in signature(OpenAPIToolset).parameters:  # others never refuse one
+        options["allow_private_network_access"] = True
+    return OpenAPIToolset(**options)
+
+
+def native(toolset: OpenAPIToolset) -> LlmAgent:
+    """An agent of ADK's with the tools of a service."""
+    return LlmAgent(name="a", model="gemini-2.5-flash", instruction="Look it up.", tools=[toolset])
+
+
+A, B, OUTER = (
+    Agent("a").instruct("Look it up."),
+    Agent("b").instruct("Help."),
+    Agent("outer").instruct("Ask."),
+)
+PLACES: dict[str, Callable[[OpenAPIToolset], Expr[Any]]] = {
+    "a step": lambda toolset: A.tool(toolset),
+    "a sequence": lambda toolset: A.tool(toolset) >> Agent("last").instruct("Go on."),
+    "in parallel": lambda toolset: A.tool(toolset) | B.tool(toolset),
+    "a race": lambda toolset: race(A.tool(toolset), B.tool(toolset)),
+    "in time": lambda toolset: A.tool(toolset).timeout(LIMIT),
+    "a tool": lambda toolset: OUTER.tool(T.agent(A.tool(toolset))),
+    "a tool of ADK's": lambda toolset: OUTER.tool(AgentTool(native(toolset))),
+    "adopted": lambda toolset: adopt(native(toolset)),
+    "around the calls": lambda toolset: A.tool(T.timeout(T.retry(toolset, backoff_base=0), LIMIT)),
+}
+
+
+def looks_up(pet: str) -> dict[str, Any]:
+    """Agents that look up a pet."""
+    asks = [call_tool("get_pet", pet=pet), "Done."]
+    return {"a": asks, "b": asks, "outer": [call_tool("a", request="Please."), "Done."], "last": "Done."}
+
+
+@pytest.mark.filterwarnings("ignore:The `plugins` argument:DeprecationWarning")  # ADK's, of its own AgentTool
+@pytest.mark.parametrize("place", PLACES)
+async def test_adks_own_tools_of_a_service(place: str) -> None:
+    """Agents with such tools run everywhere; ADK tells the model of an error of the service."""
+    async with Shop().open() as url:
+        expression = PLACES[place](pets(url))
+        unknown = {"unknown-access"} if place == "a tool of ADK's" else set[str]()  # of what is inside it
+        assert {issue.code for issue in expression.check().issues} == unknown
+        for pet, gives in (("Rex", '{"text": "Rex"}'), ("ill", "Status Code: 500, ill")):
+            backend = mock_backend(looks_up(pet))
+            run = await expression.run("hi", backend=backend)
+            asked = backend.calls.get("a", []) + backend.calls.get("b", [])
+            told = [
+                json.dumps(part.function_response.response)
+                for request in asked
+                for part in request.contents[-1].parts or []
+                if part.function_response
+            ]
+            assert run.text == "Done."
+            assert told
+            assert all(gives in each for each in told)
+
+
+OVER: dict[str, tuple[Callable[[Any], Expr[Any]], str]] = {
+    "beaten": (lambda tool: race(A.tool(tool), B), "Won."),
+    "out of time": (lambda tool: A.tool(tool).timeout(TIME), "AgentTimeoutError"),
+    "replaced": (lambda tool: A.tool(tool).timeout(TIME) // Agent("c"), "Instead."),
+    "its call": (
+        lambda tool: A.tool(T.timeout(tool, TIME)),
+        "Agent 'a': its tool 'get_pet' raised TimeoutError",
+    ),
+    "inside a tool": (lambda tool: OUTER.tool(T.agent(A.tool(tool))).timeout(TIME), "AgentTimeoutError"),
+    "cancelled": (lambda tool: A.tool(tool), "CancelledError"),
+}
+
+
+@pytest.mark.parametrize("way", OVER)
+@with_clock
+async def test_a_service_that_does_not_answer(way: str) -> None:
+    """The request ends with the run, or with the limit of its call; nothing is left running."""
+    (make, outcome), shop = OVER[way], Shop()
+
+    async def waits(request: LlmRequest) -> AsyncGenerator[str, None]:
+        await shop.hangs.wait()
+        yield "Won."
+
+    async with shop.open() as url:
+        backend = mock_backend({**looks_up("hang"), "b": waits, "c": "Instead."})
+        task = asyncio.ensure_future(make(pets(url)).run("hi", backend=backend))
+        await begins(shop.hangs, task)
+        if way == "cancelled":
+            task.cancel()
+        (ended,) = await within_limit(asyncio.gather(task, return_exceptions=True))
+        assert outcome in (repr(ended) if isinstance(ended, BaseException) else ended.text)
+
+
+@pytest.mark.filterwarnings("ignore:The `plugins` argument:DeprecationWarning")  # ADK's, of its own AgentTool
+@pytest.mark.parametrize("place", PLACES)
+async def test_a_service_that_is_not_there(place: str) -> None:
+    """The error names agent and tool, and a fallback takes over."""
+    async with Shop().open() as url:
+        pass
+    expression = PLACES[place](pets(url))
+    with pytest.raises(ToolError, match=r"^Agent '[ab]': its tool 'get_pet' raised ConnectError: [^\n]*$"):
+        await expression.run("hi", backend=mock_backend(looks_up("Rex")))
+    backend = mock_backend({**looks_up("Rex"), "spare": "helped"})
+    assert await (expression // Agent("spare")).ask_async("hi", backend=backend) == "helped"
 
 
 @pytest.mark.newest

@@ -34,7 +34,7 @@ from adk_fluent.expr.base import Expr
 from adk_fluent.middleware import retry
 from adk_fluent.testing import call_tool, mock_backend
 from tests.clock import advance, with_clock
-from tests.limits import LIMIT, happens, in_thread
+from tests.limits import LIMIT, happens, in_thread, within_limit
 
 
 def where(article: str = "") -> str:
@@ -650,9 +650,12 @@ class Waiting(BaseCodeExecutor):
         assert self._go_on.wait(LIMIT), "the event loop was blocked"
         return CodeExecutionResult(stdout=f"{len(self._asked)}")
 
-    async def let_go(self) -> None:
-        """Let it go once it has begun."""
-        await in_thread(self._began.wait, LIMIT)
+    async def begins(self) -> None:
+        """Wait until it runs code."""
+        await happens(self._began)
+
+    def let_go(self) -> None:
+        """Let it end."""
         self._go_on.set()
 
 
@@ -664,7 +667,12 @@ async def test_code_of_a_model_is_run_in_a_thread() -> None:
     executor = Waiting()
     agent = Agent("a").code_executor(executor)
     backend = mock_backend({"a": [CODE.format(1), CODE.format(2), "Two."]})
-    run, _ = await asyncio.gather(agent.run("hi", backend=backend), executor.let_go())
+    task = asyncio.ensure_future(agent.run("hi", backend=backend))
+    try:
+        await executor.begins()
+    finally:
+        executor.let_go()
+    run = await within_limit(task)
     assert executor.asked == ["print(1)", "print(2)"]
     codes = [part.executable_code for event in run for part in event.parts if part.executable_code]
     results = [
@@ -675,12 +683,19 @@ async def test_code_of_a_model_is_run_in_a_thread() -> None:
     assert run[-1].content == "Two."
 
 
+@with_clock
 async def test_a_limit_holds_while_code_runs() -> None:
     """A time limit ends an agent whose executor is still running code."""
     executor = Waiting()
-    agent = Agent("a").code_executor(executor).timeout(0.05)
+    agent = Agent("a").code_executor(executor).timeout(3600)
+    backend = mock_backend({"a": [CODE.format(1), "One."]})
+    task = asyncio.ensure_future(agent.run("hi", backend=backend))
     try:
+        await executor.begins()
+        advance(3600)
         with pytest.raises(AgentTimeoutError):
-            await agent.run("hi", backend=mock_backend({"a": [CODE.format(1), "One."]}))
+            await within_limit(task)
+        assert executor.asked == ["print(1)"]
     finally:
-        await executor.let_go()
+        task.cancel()
+        executor.let_go()

@@ -39,12 +39,13 @@ class Absence:
             AnswerError: it is none; the message says why.
         """
         if not self.is_answer:
-            names = " or ".join(map(repr, self.agents))
-            raise AnswerError(
-                f"{names} gave no answer: {sentence(self.reason)} {self.remedy}",
-                agent=" or ".join(self.agents),
-                reason=sentence(self.reason),
-            )
+            raise self.error()
+
+    def error(self) -> AnswerError:
+        """The error which says so."""
+        names, reason = " or ".join(map(repr, self.agents)), sentence(self.reason)
+        said = f"{names} gave no answer: {reason} {self.remedy}"
+        return AnswerError(said, agent=" or ".join(self.agents), reason=reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,16 +148,29 @@ def handed_over(root: Node, typed: Answers, author: str) -> Absence | None:
     above, delegate = next(((node, other) for node, other in below if author in other.voices), (None, None))
     if above is None or delegate is None or (promised := typed.schemas.get(above.name)) is None:
         return None
-    given = typed.schemas.get(author)
-    if given is not None and fits(given, promised):
-        return None
-    name, boss, other = answer_type(promised).name, typed.origin(above.name), typed.origin(delegate.name)
-    answers_in = "text" if given is None else answer_type(given).name
-    reason = f"it returns {name} and handed over to {other!r}, which answers in {answers_in}"
+    boss, other = typed.origin(above.name), typed.origin(delegate.name)
+    given, name = typed.schemas.get(author), answer_type(promised).name
     remedy = f"Give {other!r} .returns({name}), too."
     if delegate.opaque:  # which has no such method
         remedy = f"Give {other!r} to {boss!r} as a tool, T.agent(...), so that {boss!r} answers."
-    return Absence((boss,), reason, remedy=remedy)
+    return strayed(boss, promised, f"handed over to {other!r}", given, remedy)
+
+
+def strayed(agent: str, promised: Any, what: str, given: Any, remedy: str) -> Absence | None:
+    """That another one had the last word than an agent which returns a type, if its answer is of another.
+
+    Args:
+        agent: the agent that returns a type.
+        promised: that type.
+        what: how the other one, which it names, came to answer.
+        given: the type that the other one returns; `None` for text.
+        remedy: what the user can do about it.
+    """
+    if given is not None and fits(given, promised):
+        return None
+    answers_in = "text" if given is None else answer_type(given).name
+    reason = f"it returns {answer_type(promised).name} and {what}, which answers in {answers_in}"
+    return Absence((agent,), reason, remedy=remedy)
 
 
 def strays(root: Node, typed: Answers) -> frozenset[str]:

@@ -3,15 +3,15 @@
 ADK opens a connection in a task of its own, and starts the server there. If the run that waits for the
 connection is cancelled, or the server takes too long, ADK forgets that task: it goes on, with the process
 that it started. A server that is reached by HTTP is told when a connection ends; if it does not answer, ADK
-waits for it as long as for any request. This module has underscore names of ADK, like `private`, but for a
-part that needs an extra.
+waits for it as long as for any request. Some releases also forget a call of a cancelled run, which waits
+on. This module has underscore names of ADK, as `private` has, but for a part that needs an extra.
 """
 
 from __future__ import annotations
 
 import asyncio
 import copyreg
-from collections.abc import Iterable
+from collections.abc import Coroutine, Iterable
 from contextvars import ContextVar
 from functools import cache
 from types import CodeType
@@ -60,13 +60,16 @@ def probe(kind: type[Any]) -> type[Any]:
     for owner, name in ((SessionContext, "_client"), (kind, "_connection_params")):
         if name not in owner.__init__.__code__.co_names:
             private.require(owner, name)
+    if hasattr(kind, "_get_session_context"):  # since ADK watches the connection during a call
+        private.require(SessionContext, "_run_guarded")
     return SessionContext
 
 
 @cache
 def _ending(kind: type[Any]) -> type[Any]:
     """The class of ADK's session managers, that ends what it began to open."""
-    opener = cast(Any, probe(kind))._run.__code__
+    context_kind = probe(kind)
+    opener, owning = cast(Any, context_kind)._run.__code__, _owning(context_kind)
 
     class Ending(kind):
         """Opens connections, and ends those that were given up before they were open."""
@@ -100,6 +103,14 @@ def _ending(kind: type[Any]) -> type[Any]:
             finally:
                 _clients.reset(token)
 
+        def _get_session_context(self, *args: Any, **options: Any) -> Any:
+            """The connection in which ADK makes a call; the call ends with its run."""
+            above: Any = super()
+            context = above._get_session_context(*args, **options)
+            if type(context) is context_kind:
+                context.__class__ = owning
+            return context
+
         async def close(self) -> None:
             """Close the connections; by HTTP a server that does not answer is not waited for."""
             above: Any = super()
@@ -114,6 +125,30 @@ def _ending(kind: type[Any]) -> type[Any]:
             await leaving
 
     return Ending
+
+
+@cache
+def _owning(kind: type[Any]) -> type[Any]:
+    """The class of ADK's connections, whose calls end when the run that made them is cancelled."""
+
+    class Owning(kind):
+        """Makes calls, and ends those that were given up."""
+
+        async def _run_guarded(self, coro: Coroutine[Any, Any, Any]) -> Any:
+            """What a call gives, while ADK watches the connection."""
+            above: Any = super()
+            call = asyncio.ensure_future(coro)
+            try:
+                return await above._run_guarded(_result(call))
+            finally:
+                if call.cancel():
+                    await to_the_end(asyncio.wait([call], timeout=PATIENCE))
+
+    return Owning
+
+
+async def _result(call: asyncio.Task[Any]) -> Any:
+    return await call
 
 
 def _opening(clients: Iterable[object], opener: CodeType) -> Iterable[asyncio.Task[Any]]:

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.callback_context import CallbackContext
-from google.adk.agents.invocation_context import LlmCallsLimitExceededError
+from google.adk.agents.invocation_context import InvocationContext, LlmCallsLimitExceededError
 from google.adk.code_executors.base_code_executor import BaseCodeExecutor
 from google.adk.events.event import Event
 from google.adk.models import BaseLlm
@@ -37,7 +37,7 @@ from pydantic_core import to_json
 
 from adk_fluent.backends.adk.added import AddedPlugin
 from adk_fluent.backends.adk.middleware.stack import hook_error
-from adk_fluent.backends.adk.steps.typed import behind
+from adk_fluent.backends.adk.steps.typed import behind, unpromised, wrong_answer
 from adk_fluent.backends.events import RAISED
 from adk_fluent.errors import (
     ADKFluentError,
@@ -54,7 +54,7 @@ from adk_fluent.errors import (
     what_happened,
 )
 from adk_fluent.ir.matching import AbsentKey, StateView, Unordered, missing
-from adk_fluent.state.faults import fault, shown
+from adk_fluent.state.faults import shown
 
 Events = AsyncGenerator[Event, None]
 
@@ -96,6 +96,7 @@ class Place:
         part: what else of the agent it was.
         plugin: the name of the plugin.
         called: the callback of ADK's that raised, or the object whose method did.
+        answer: what is wrong with the answer of the agent that the tool is.
     """
 
     agent: str
@@ -104,6 +105,7 @@ class Place:
     part: str = ""
     plugin: str = ""
     called: str = ""
+    answer: AnswerError | None = None
 
 
 _NOTE: Final = "__adk_fluent_place__"
@@ -137,12 +139,27 @@ class FailureNotes(AddedPlugin):
         """Note the agent and its model."""
         note(error, Place(callback_context.agent_name, model=llm_request.model or ""))
 
+    async def before_tool_callback(
+        self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext
+    ) -> None:
+        """Begin to listen to an agent that is a tool."""
+        if isinstance(tool, AgentTool):
+            _speakers.set([])
+
+    async def on_event_callback(self, *, invocation_context: InvocationContext, event: Event) -> None:
+        """Note who speaks inside a tool."""
+        if event.content and (speakers := _speakers.get()) is not None:
+            speakers.append(event.author)
+
     async def on_tool_error_callback(
         self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext, error: Exception
     ) -> None:
         """Note the agent and its tool; of an agent that is a tool, what failed inside it is told."""
         if not (isinstance(tool, AgentTool) and hasattr(error, _NOTE)):
-            note(error, Place(tool_context.agent_name, tool=tool.name))
+            speakers, wrong = _speakers.get(), None
+            if isinstance(tool, AgentTool) and speakers and isinstance(error, ValidationError):
+                wrong = unpromised(tool.agent, speakers[-1], error)
+            note(error, Place(tool_context.agent_name, tool=tool.name, answer=wrong))
 
     async def on_agent_error_callback(
         self, *, agent: BaseAgent, callback_context: CallbackContext, error: Exception
@@ -151,6 +168,9 @@ class FailureNotes(AddedPlugin):
         if (raised := _raised.get()) is not None:
             raised.append(str(error))
 
+
+_speakers: Final[ContextVar[list[str] | None]] = ContextVar("adk_fluent_speakers", default=None)
+"""Who has spoken inside the agent that is a tool, and is being called here."""
 
 _raised: Final[ContextVar[list[str] | None]] = ContextVar("adk_fluent_raised", default=None)
 """What the exceptions say that agents of the run at hand raised."""
@@ -296,10 +316,7 @@ def _of_answer(error: ValidationError, agent: BaseAgent | None) -> AnswerError |
     schema: object = getattr(agent, "output_schema", None)
     if agent is None or schema is None or _packed(error.title) != _packed(shown(schema)):
         return None
-    given: object = error.errors()[0]["input"]
-    reason = f"{fault(error, given)}."
-    said = f"{agent.name!r} answered {given!r:.80}, which is not a {shown(schema)}: {reason}"
-    return AnswerError(said, agent=agent.name, reason=reason)
+    return wrong_answer(agent.name, schema, error)
 
 
 def _packed(name: str) -> str:
@@ -361,6 +378,8 @@ def _callbacks(agent: BaseAgent, code: CodeType) -> dict[str, str]:
 
 
 def _named(error: Exception, place: Place) -> RunError:
+    if place.answer is not None:
+        return place.answer
     told, whose = sentence(what_happened(error)), f"Agent {place.agent!r}: "
     if place.tool:
         if isinstance(error, ValidationError) and error.title == FunctionResponse.__name__:

@@ -8,15 +8,21 @@ from contextlib import aclosing
 from functools import lru_cache
 from typing import Any, cast
 
+from google.adk.agents.base_agent import BaseAgent
+from google.adk.agents.llm_agent import LlmAgent
 from google.adk.events.event import Event
 from google.adk.models.llm_response import LlmResponse
 from google.genai import types
+from pydantic import ValidationError
 
 from adk_fluent.backends.adk.context.functions import resolved
 from adk_fluent.backends.adk.resources import BEHIND
-from adk_fluent.errors import CallbackError, StateKeyError, StepError
+from adk_fluent.backends.answering import strayed
+from adk_fluent.errors import AnswerError, CallbackError, StateKeyError, StepError
 from adk_fluent.ir.fields import StateFieldRef
 from adk_fluent.spelling import did_you_mean
+from adk_fluent.state.answers import answer_type
+from adk_fluent.state.faults import fault, shown
 from adk_fluent.state.fidelity import check_storable
 from adk_fluent.state.schema import StateSchema
 from adk_fluent.state.values import field_type, whose
@@ -100,6 +106,38 @@ def instruction_text(given: object, function: object, agent: str, part: str = "i
         f"Agent {agent!r}: the function {_name_of(function)!r} of its {part} returned {_shown(given)}, "
         "which is no text. Return a str."
     )
+
+
+def unpromised(agent: BaseAgent, author: str, error: ValidationError) -> AnswerError | None:
+    """The error for an answer of ADK's `AgentTool` that is not of the type that its agent promises.
+
+    Args:
+        agent: the agent of the tool.
+        author: who gave the answer: the agent, or one below it.
+        error: what ADK raised.
+    """
+    above = agent
+    while not isinstance(above, LlmAgent) and above.sub_agents:  # as ADK finds what the tool returns
+        above = above.sub_agents[-1]
+    promised: Any = getattr(above, "output_schema", None)
+    if promised is None:
+        return None
+    if author != above.name:
+        given = getattr(agent.find_agent(author), "output_schema", None)
+        below = above.find_sub_agent(author) is not None
+        what = f"handed over to {author!r}" if below else f"{author!r} had the last word"
+        remedy = f"Give {author!r} the output_schema {answer_type(promised).name}, too."
+        if (absent := strayed(above.name, promised, what, given, remedy)) is not None:
+            return absent.error()
+    return wrong_answer(author, promised, error)
+
+
+def wrong_answer(agent: str, schema: object, error: ValidationError) -> AnswerError:
+    """The error for an answer that ADK itself checked, and found not to be of the type its agent promises."""
+    given: object = error.errors()[0]["input"]
+    reason = f"{fault(error, given)}."
+    said = f"{agent!r} answered {given!r:.80}, which is not a {shown(schema)}: {reason}"
+    return AnswerError(said, agent=agent, reason=reason)
 
 
 def behind(function: Any) -> Any:
