@@ -111,6 +111,7 @@ def run_page(path: Path, module: ModuleType, shown: Shown | None = None) -> int:
     page = path.read_text(encoding="utf-8")
     shown = shown or Shown()
     as_a_file(page, path)
+    module.__file__ = str(path)
     previous: Block | None = None
     printed = ""
     ran = 0

@@ -5,11 +5,14 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from dataclasses import dataclass
+from enum import Enum
+from typing import Annotated, Any
 
 import pytest
 
 from adk_fluent.ir.source import sightings
+from adk_fluent.state import StateSchema, UserScoped
 
 KEY = "global"
 State = Mapping[str, Any]
@@ -19,6 +22,50 @@ class Keys:
     """Keys as constants of a class."""
 
     DRAFT = "draft"
+
+
+class Parts(Enum):
+    """Keys as members of an enumeration."""
+
+    DRAFT = "draft"
+
+
+class Names(str, Enum):  # noqa: UP042  # the older way
+    """Keys that are texts too."""
+
+    DRAFT = "name"
+
+
+class Desk(StateSchema):
+    """Keys as fields of a schema."""
+
+    draft: Annotated[str, UserScoped]
+
+
+@dataclass(frozen=True)
+class Config:
+    """Keys as settings."""
+
+    key: str = "config"
+
+
+CONFIG = Config()
+
+
+def local_key(state: State) -> object:
+    """Gives a key a name of its own."""
+    key = f"user:{KEY}"
+    return state.get(key)
+
+
+def rekeyed(state: State) -> object:
+    """Asks for a key by a name that means something else inside."""
+    key = "a"
+
+    def inner(key: str) -> object:
+        return state[key]
+
+    return inner(key + "b")
 
 
 def above(limit: float, key: str = "score") -> Callable[[State], bool]:
@@ -211,6 +258,12 @@ SHAPES: dict[str, tuple[Callable[[Any], object], str]] = {
     "an f-string": (lambda s: f"{s['a']}: {s['b']!r}", "a! b!"),
     "a key of the module": (lambda s: s[KEY], "global!"),
     "a key of a class": (lambda s: s[Keys.DRAFT], "draft!"),
+    "a key of a schema": (lambda s: s[Desk.draft], "user:draft!"),
+    "a key of a schema in an f-string": (lambda s: f"{s[Desk.draft]!r}: {s['b']}", "user:draft! b!"),
+    "a member of an enumeration": (lambda s: s[Parts.DRAFT.value] + s[Names.DRAFT], "draft! name!"),
+    "a frozen value": (lambda s: s[CONFIG.key], "config!"),
+    "a key that is put together": (lambda s: s["app:" + KEY] + s[f"{KEY}_x"], "app:global! global_x!"),
+    "a local constant": (local_key, "user:global?"),
     "two on one line, first": (first, "x!"),
     "two on one line, second": (second, "y!"),
     "of a factory": (above(3), "score!"),
@@ -248,6 +301,7 @@ HIDDEN: dict[str, Callable[[Any], object]] = {
     "the state under its own name": rebound,
     "a context that goes on": handed,
     "the conversation": heard,
+    "a name that means two things": rekeyed,
 }
 # fmt: on
 _MARKS = {"required": "!", "lenient": "~", "optional": "?"}

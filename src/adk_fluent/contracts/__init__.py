@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from adk_fluent.contracts.checks.context import check_context_contracts
     from adk_fluent.contracts.checks.cost import check_cost_contracts
     from adk_fluent.contracts.checks.described import check_descriptions
+    from adk_fluent.contracts.checks.formatted import check_formatted_keys
     from adk_fluent.contracts.checks.gates import check_resumable
     from adk_fluent.contracts.checks.limits import check_token_limits
     from adk_fluent.contracts.checks.loops import check_loops
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
         DuplicateTool,
         EmptyComposite,
         EndlessTransfer,
+        FormattedKey,
         InvalidName,
         InvalidOption,
         LiteralPlaceholder,
@@ -117,6 +119,7 @@ __all__ = [
     "DuplicateTool",
     "EmptyComposite",
     "EndlessTransfer",
+    "FormattedKey",
     "InvalidName",
     "InvalidOption",
     "LiteralPlaceholder",
@@ -173,6 +176,7 @@ __all__ = [
     "check_cost_contracts",
     "check_dataflow_contracts",
     "check_descriptions",
+    "check_formatted_keys",
     "check_loops",
     "check_maps",
     "check_modality_contracts",

@@ -423,3 +423,10 @@ class UndescribedTool(ContractIssue):
     """A function that is a tool has no docstring, or a parameter without a type."""
 
     code: str = "undescribed-tool"
+
+
+@issue
+class FormattedKey(ContractIssue):
+    """An instruction has the name of a key, which a constant holds, where its value was meant."""
+
+    code: str = "formatted-key"

@@ -6,9 +6,10 @@ import ast
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from enum import Enum
-from types import FunctionType, ModuleType
+from types import FunctionType
 from typing import Final, TypeGuard
 
+from adk_fluent.ir.constants import bindings, constant
 from adk_fluent.ir.fields import StateFieldRef
 from adk_fluent.ir.sighting import Sightings
 
@@ -48,6 +49,7 @@ class StateNames:
         given = node.args
         parameters = [*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg]
         self._local = {one.arg for one in parameters if one is not None}
+        self._assigned: dict[str, ast.expr] = {}
         self._start()
         self._bound()
 
@@ -72,6 +74,8 @@ class StateNames:
             n.id for n in ast.walk(self._node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
         ]
         self._whole = self._contexts.isdisjoint(stored)
+        own = bindings(self._node).items()
+        self._assigned = {name: value for name, value in own if value and stored.count(name) == 1}
         for _ in range(3):  # one name may stand for another
             for name, found in values.items():
                 only = bool(found) and len(found) == stored.count(name)
@@ -85,14 +89,15 @@ class StateNames:
     @contextmanager
     def _apart(self, names: Iterable[str]) -> Generator[None]:
         """What runs inside may run never, or often; these names mean something else there."""
-        kept = self._contexts, self._states, self._dicts, self._local
+        kept = self._contexts, self._states, self._dicts, self._local, self._assigned
         hidden = set(names)
         self._contexts, self._states = self._contexts - hidden, self._states - hidden
         self._dicts, self._local = self._dicts - hidden, self._local | hidden
+        self._assigned = {name: value for name, value in self._assigned.items() if name not in hidden}
         self._depth += 1
         yield
         self._depth -= 1
-        self._contexts, self._states, self._dicts, self._local = kept
+        self._contexts, self._states, self._dicts, self._local, self._assigned = kept
 
     def _of_context(self, node: ast.expr) -> bool:
         while isinstance(node, ast.Attribute):
@@ -114,34 +119,25 @@ class StateNames:
 
     def _key(self, node: ast.expr) -> str | None:
         value = self._value(node)
+        value = value.value if isinstance(value, Enum) and isinstance(value, str) else value
         if isinstance(value, StateFieldRef):
             return value.key
-        return str(value) if isinstance(value, str) and not isinstance(value, Enum) else None
+        return value if isinstance(value, str) and not isinstance(value, Enum) else None
 
     def _value(self, node: ast.expr) -> object:
         """What a constant expression stands for; `None` where that is not known."""
-        try:
-            if isinstance(node, ast.Constant):
-                return node.value
-            if isinstance(node, ast.Name) and node.id not in self._local:
-                return self._resolve(node.id)
-            if isinstance(node, ast.Name):
-                return self._resolve(f"={node.id}")
-            if isinstance(node, ast.Attribute):
-                owner = self._value(node.value)
-                return vars(owner).get(node.attr) if isinstance(owner, type | ModuleType) else None
-        except LookupError:
-            return None
-        if isinstance(node, ast.JoinedStr):
-            parts = [self._key(p.value if isinstance(p, ast.FormattedValue) else p) for p in node.values]
-            plain = all(
-                p.conversion == -1 and not p.format_spec
-                for p in node.values
-                if isinstance(p, ast.FormattedValue)
-            )
-            known = [part for part in parts if part is not None]
-            return "".join(known) if plain and len(known) == len(parts) else None
-        return None
+        return constant(node, self._meaning)
+
+    def _meaning(self, name: str) -> object:
+        if name not in self._local:
+            return self._resolve(name)
+        value = self._assigned.pop(name, None)
+        if value is None:
+            return self._resolve(f"={name}")
+        try:  # without itself, so that nothing is looked up in a circle
+            return constant(value, self._meaning)
+        finally:
+            self._assigned[name] = value
 
     # --- what follows from a test -----------------------------------------------------------------
 

@@ -82,6 +82,7 @@ class Words(BaseModel):
     answer: int
 
 
+_TOPIC = "topic"
 _UNNAMED: Callable[[str], str] = lambda city: city  # noqa: E731  # the point of it
 _OTHER: Callable[[str], str] = lambda town: town  # noqa: E731  # likewise
 
@@ -437,6 +438,8 @@ _add("error", "missing-resource", "an operation", S.when(cast(Any, take_index), 
 _add("info", "unused-resource", "a slip", Agent("a").tools(get_weather).inject(cty=1), "a")
 _add("warn", "unnamed-tool", "a lambda", Agent("a").tool(_UNNAMED), "a")
 _add("warn", "unnamed-tool", "several lambdas", Agent("a").tools(_UNNAMED, _OTHER), "a")
+_add("warn", "formatted-key", "an f-string", Agent("a").writes("topic") >> Agent("b").instruct(f"Write a poem on {_TOPIC}, in four lines."), "b", "topic")
+_add("warn", "formatted-key", "a field of a schema", Agent("a").writes("intent") >> Agent("b").instruct("Take care of " + str(Billing.intent) + " today."), "b", "intent")
 _add("info", "no-instruction", "an agent", Agent("a") >> Agent("b").instruct("Go on."), "a")
 _add("info", "no-instruction", "several", Agent("a") >> Agent("b") >> Agent("c"), "a")
 _add("info", "undescribed-tool", "no docstring", Agent("a").instruct("Go.").tool(_bare), "a")
