@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import base64
+import bz2
+import gzip
+import hashlib
+import io
 import json
+import lzma
 import re
 import sys
+import tarfile
+import zipfile
+import zlib
 from typing import Any
+from urllib.parse import quote, unquote
 
 import pytest
 from hypothesis import given, settings
@@ -192,6 +201,90 @@ def test_a_file_that_is_no_text_is_left_out_if_it_holds_a_secret(codec: str) -> 
     secret = _base64(noise + "Comment: API_KEY=zebra-4711\n".encode(codec) + noise)
     assert redactor()(picture) == picture
     assert redactor()({**picture, "data": secret}) == {**picture, "data": _base64(REDACTED.encode())}
+
+
+def _deflated(data: bytes) -> bytes:
+    made = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+    return made.compress(data) + made.flush()
+
+
+def _archive(kind: str, data: bytes) -> bytes:
+    made = io.BytesIO()
+    if kind == "zip":
+        with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("word/document.xml", data)
+        return made.getvalue()
+    mode = "w:gz" if kind == "tar.gz" else "w"
+    with tarfile.open(fileobj=made, mode=mode) as archive:
+        entry = tarfile.TarInfo("notes.txt")
+        entry.size = len(data)
+        archive.addfile(entry, io.BytesIO(data))
+    return made.getvalue()
+
+
+SECRET = b"API_KEY=zebra-4711"
+COMPRESSED = {
+    "gzip": gzip.compress(SECRET),
+    "zlib": zlib.compress(SECRET),
+    "deflate": _deflated(SECRET),
+    "bz2": bz2.compress(SECRET),
+    "xz": lzma.compress(SECRET),
+    "lzma": lzma.compress(SECRET, lzma.FORMAT_ALONE),
+    "zip": _archive("zip", SECRET),
+    "a ZIP file after a program": b"\x7fELF\0\1" * 99 + _archive("zip", SECRET),
+    "tar": _archive("tar", SECRET),
+    "tar.gz": _archive("tar.gz", SECRET),
+    "PDF": b"%PDF-1.4\n1 0 obj <</Filter /ASCIIHexDecode>> stream " + SECRET.hex().encode(),
+    "PNG": b"\x89PNG\r\n\x1a\n" + b"\0\1" * 99 + b"\0\0\0\x1czTXtComment\0\0" + zlib.compress(SECRET),
+}
+
+
+@pytest.mark.parametrize("kind", COMPRESSED)
+def test_what_is_compressed_is_left_out(kind: str) -> None:
+    """A note with size and hash stands for a compressed file, and for one in base64 or hex in a text."""
+    data = COMPRESSED[kind]
+    note = rf"\[left out: [\w/.-]+, {len(data)} bytes, sha256 {hashlib.sha256(data).hexdigest()}\]"
+    forms: list[Any] = [
+        {"data": _base64(data), "mime_type": "application/octet-stream"},
+        {"data": _base64(data), "mime_type": "image/png"},  # a wrong type hides nothing
+        {"data": _base64(data), "mime_type": "text/plain"},
+        f"data:application/x-thing;base64,{_base64(data)}",
+        f"Look: {_base64(data)}.",
+        f"Look: {data.hex()}.",
+        json.dumps({"note": [base64.urlsafe_b64encode(data).decode()]}),
+        base64.encodebytes(data).decode(),
+    ]
+    for form in forms:
+        said = json.dumps(redactor()(form))
+        run = max(re.findall(r"[A-Za-z0-9+/_-]{40,}=*", said), key=len)
+        is_hex = re.fullmatch("[0-9a-f]+", run) is not None
+        held = (
+            bytes.fromhex(run) if is_hex else base64.b64decode(run.replace("-", "+").replace("_", "/") + "==")
+        )
+        assert re.fullmatch(note, held.decode())
+        assert redactor()(json.loads(said)) == json.loads(said)
+    quoted = redactor()(f"data:application/x-thing,{quote(data)}")
+    assert re.fullmatch(note, unquote(quoted.partition(",")[2]))
+
+
+OPAQUE = bytes(range(128, 256)) * 2
+
+
+@pytest.mark.parametrize("kind", ["image/png", "audio/pcm;rate=16000", "video/mp4"])
+def test_pictures_and_sounds_stay(kind: str) -> None:
+    """Pictures, sounds and videos are kept, since nobody writes text into them; so is what has no type."""
+    for held in (
+        {"data": _base64(b"\0\1" + OPAQUE), "mime_type": kind},
+        {"signature": _base64(b"\0\1" + OPAQUE)},
+    ):
+        assert redactor()(held) == held
+
+
+@pytest.mark.parametrize("kind", ["application/x-brotli", "application/octet-stream", "application/pdf"])
+def test_other_files_that_are_no_text_are_left_out(kind: str) -> None:
+    """What cannot be read, such as an encrypted file, is left out, and the note says its type."""
+    made = redactor()({"data": _base64(b"\0\1" + OPAQUE), "mime_type": kind})
+    assert base64.b64decode(made["data"]).decode().startswith(f"[left out: {kind}, 258 bytes, sha256 ")
 
 
 IDS = ["adk-3f2b9c1e-1111-4222-8333-444455556666", "0123456789abcdef0123456789abcdef", "internationalization"]

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 import re
+import zlib
 from collections.abc import Callable
 from typing import Final
-from urllib.parse import quote, unquote
+from urllib.parse import quote, unquote, unquote_to_bytes
 
 Change = Callable[[str], str]
 
@@ -23,6 +25,8 @@ _LINES: Final = re.compile(
 _PART: Final = re.compile(r"[A-Za-z0-9+]{12,}={0,2}")
 """What may be base64: in one line, in several, or as part of a path."""
 
+_HEX: Final = re.compile(r"(?<![0-9A-Za-z-])(?:(?:[0-9a-f]{2}){12,}+|(?:[0-9A-F]{2}){12,}+)(?![0-9A-Za-z-])")
+
 _BREAKS: Final = re.compile(r"\r?\n")
 _URI: Final = re.compile(r"(?<![\w-])data:(?P<type>[\w.+/;=-]{0,200}),(?P<data>[^\s\"'<>]+)", re.IGNORECASE)
 _ESCAPES: Final = re.compile(
@@ -34,8 +38,16 @@ _CONTROLS: Final = re.compile(rb"[\x01-\x08\x0b\x0e-\x1a\x1c-\x1f\x7f]")
 _WORDS: Final = re.compile(rb"(?:[\t\n\r\x20-\x7e]|[\xc2-\xf4][\x80-\xbf]{1,3}){6,}")
 """What may be text among other bytes."""
 
+_TEXT: Final = re.compile(
+    rb"(?:[\t\n\r\x20-\x7e]|[\xc2-\xf4][\x80-\xbf]{1,3}){10,}[\xc2-\xf4]?[\x80-\xbf]{0,2}"
+)
+"""What is text, and may be cut."""
+
 SHORTEST_ENCODED: Final = 12
 """Characters of the shortest text that may hold another one in such a form."""
+
+_LONGEST_START: Final = 4096
+"""Bytes that are read of what is compressed, to see whether it is."""
 
 FILE: Final = 192
 """Bytes that may be a file which is no text; fewer are an id, or a word."""
@@ -49,6 +61,25 @@ _MARKS: Final = (
 )
 """What a text may begin with to say how it is encoded."""
 
+_PACKED: Final = re.compile(
+    rb"(?P<zip>PK(?:\x03\x04|\x05\x06|\x07\x08))|(?P<gzip>\x1f\x8b\x08)|(?P<bzip2>BZh[1-9]1AY&SY)"
+    rb"|(?P<xz>\xfd7zXZ\0)|(?P<lzma>\x5d\0\0)|(?P<lzip>LZIP[\0\x01])|(?P<zstd>\x28\xb5\x2f\xfd)"
+    rb"|(?P<lz4>\x04\x22\x4d\x18)|(?P<snappy>\xff\x06\0\0sNaPpY)|(?P<sevenzip>7z\xbc\xaf\x27\x1c)"
+    rb"|(?P<rar>Rar!\x1a\x07)|(?P<cab>MSCF\0\0\0\0)|(?P<pdf>%PDF-)|(?P<tar>.{257}ustar)"
+    rb"|(?P<office>\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1)"  # Word and Excel until 2003
+    rb"|(?P<png>\x89PNG.*?(?:zTXt|iTXt[^\0]{1,79}\0\x01))",  # with a text that is compressed
+    re.DOTALL,
+)
+"""What a file begins with whose content is compressed or packed."""
+
+_ZIP_END: Final = b"PK\x05\x06"
+"""What stands at the end of a ZIP file, which may begin with something else."""
+
+_SEEN_OR_HEARD: Final = ("image/", "audio/", "video/")
+"""What the types of pictures, sounds and videos begin with, in which little text stands."""
+
+_LEFT_OUT: Final = re.compile(r"\[left out: [^\[\]]+, \d+ bytes, sha256 ([0-9a-f]{64})\]")
+
 
 def in_text(text: str, change: Change) -> str:
     """The text, with what stands in it in base64, in `data:` URIs and with escapes changed, too.
@@ -61,43 +92,112 @@ def in_text(text: str, change: Change) -> str:
     if "\n" in text:
         text = _LINES.sub(lambda found: _run(found.group(), change), text)
     text = _LINE.sub(lambda found: _in_line(found.group(), change), text)
+    text = _HEX.sub(lambda found: _in_hex(found.group(), change), text)
     if "\\" not in text or (plain := _ESCAPES.sub(_unescaped, text)) == text:
         return text
     return text if (changed := change(plain)) == plain else changed
 
 
-def in_file(data: str, change: Change) -> str:
+def in_file(data: str, change: Change, mime_type: str = "") -> str:
     """A file in base64, with the text in it changed; see `in_bytes`.
 
-    >>> in_file("cHc6IHNlY3JldA==", lambda text: text.replace("secret", "***"))
+    >>> in_file("cHc6IHNlY3JldA==", lambda text: text.replace("secret", "***"), "text/plain")
     'cHc6ICoqKg=='
     """
     held = _decoded(data)
-    return data if held is None or (changed := in_bytes(held, change)) == held else _encoded(changed, data)
+    if held is None:
+        return data
+    is_whole = len(data) % 4 == 0  # as all encoders write it; else it may be a word
+    changed = in_bytes(held, change, mime_type if is_whole else None)
+    return data if changed == held else _encoded(changed, data)
 
 
-def in_bytes(data: bytes, change: Change, instead: bytes = b"[redacted]") -> bytes:
-    r"""The bytes of a file, with the text changed that they are; `instead`, if text in another file changes.
+def in_bytes(data: bytes, change: Change, mime_type: str | None = None) -> bytes:
+    r"""The bytes of a file, with the text changed that they are.
 
-    A text may be in UTF-8, UTF-16 or UTF-32, or in an encoding of one byte for each character.
+    A text may be in UTF-8, UTF-16 or UTF-32, or in an encoding of one byte for each character. In a file that
+    is no text, such as a picture, nothing can be changed: `[redacted]` stands for it if a text in it changes.
+    What cannot be read is left out, and a note with its size and hash stands for it: a file that is
+    compressed or packed, and of a known type each other one that is no text, picture, sound or video.
+
+    Args:
+        mime_type: the type of the file; `None` if these may be any bytes.
 
     >>> in_bytes("pass".encode("utf-16"), lambda text: text.replace("pass", "***")).decode("utf-16")
     '***'
     >>> picture = b"\x89PNG\x00\x01" * 99 + b"password"
     >>> in_bytes(picture, lambda text: text.replace("password", "***"))
     b'[redacted]'
+    >>> in_bytes(b"PK\x03\x04", lambda text: text)[:30]
+    b'[left out: zip, 4 bytes, sha25'
     """
+    if (packed := _packing(data)) is not None:
+        return _note(data, mime_type or packed)
     if (known := _text(data)) is not None:
         mark, text, encoding = known
         changed = change(text)
         return data if changed == text else mark + changed.encode(encoding, "surrogatepass")
+    if mime_type is not None and _is_unreadable(data, mime_type.lower()):
+        return _note(data, mime_type or "bytes")
     if len(data) < FILE and _text(data.replace(b"\0", b"")) is None:
         return data
     # What is no text may hold some all the same, of which nobody knows where it begins.
     inside = [
         b"\n".join(_WORDS.findall(each)).decode("utf-8", "replace") for each in _with_and_without_nulls(data)
     ]
-    return instead if any(change(text) != text for text in inside) else data
+    return b"[redacted]" if any(change(text) != text for text in inside) else data
+
+
+def _packing(data: bytes) -> str | None:
+    """How the content of a file is compressed or packed, if it is."""
+    if (found := _PACKED.match(data)) is not None:
+        return found.lastgroup
+    if _ZIP_END in data[-0x10016:] and _text(data) is None:
+        return "zip"
+    return "deflate" if len(data) > 2 and _is_deflated(data) else None
+
+
+def _is_deflated(data: bytes) -> bool:
+    """Whether bytes are compressed as `zlib` does it, which hardly marks them: with or without a header."""
+    headed = data[0] & 0x0F == 8 and data[0] < 0x80 and int.from_bytes(data[:2], "big") % 31 == 0
+    reader = zlib.decompressobj(zlib.MAX_WBITS if headed else -zlib.MAX_WBITS)
+    try:
+        start = reader.decompress(data, _LONGEST_START)
+    except zlib.error:
+        return False
+    # Other bytes may begin like that by chance, but then little is made of them, and hardly a text.
+    if headed:
+        return reader.eof or len(start) > SHORTEST_ENCODED * 4
+    is_end = reader.eof and not reader.unused_data
+    return (is_end or len(start) == _LONGEST_START) and _TEXT.fullmatch(start) is not None
+
+
+def _is_unreadable(data: bytes, mime_type: str) -> bool:
+    """Whether a file that is no text cannot be read: few bytes that should be text may be something else."""
+    if mime_type.startswith(_SEEN_OR_HEARD):
+        return False
+    return len(data) >= FILE or not mime_type.startswith("text/")
+
+
+def _note(data: bytes, kind: str) -> bytes:
+    kind = re.sub(r"[^\w.+/;= -]", "", kind)[:100]
+    return f"[left out: {kind}, {len(data)} bytes, sha256 {hashlib.sha256(data).hexdigest()}]".encode()
+
+
+def note_of(data: str) -> str | None:
+    """The note that stands for a file in base64 that was left out; see `in_bytes`.
+
+    >>> note_of("c2VjcmV0") is None
+    True
+    """
+    text = text_of(data) or ""
+    return text if _LEFT_OUT.fullmatch(text) else None
+
+
+def is_left_out(note: str, data: str) -> bool:
+    """Whether a file in base64 is the one that a note in base64 stands for."""
+    found, held = _LEFT_OUT.fullmatch(text_of(note) or ""), _decoded(data)
+    return found is not None and held is not None and hashlib.sha256(held).hexdigest() == found[1]
 
 
 def _with_and_without_nulls(data: bytes) -> tuple[bytes, ...]:
@@ -156,10 +256,18 @@ def _in_line(run: str, change: Change) -> str:
 
 def _run(run: str, change: Change) -> str:
     held = _decoded(run)
-    if held is None or (len(held) < FILE and _text(held) is None):
+    if held is None or (len(held) < FILE and _text(held) is None and _packing(held) is None):
         return run
     changed = in_bytes(held, change)
     return run if changed == held else _encoded(changed, run)
+
+
+def _in_hex(run: str, change: Change) -> str:
+    held = bytes.fromhex(run)
+    if len(held) < FILE and _text(held) is None and _packing(held) is None:
+        return run
+    changed = in_bytes(held, change)
+    return run if changed == held else changed.hex()
 
 
 def _decoded(text: str) -> bytes | None:
@@ -188,12 +296,14 @@ def _encoded(data: bytes, like: str) -> str:
 def _uri(found: re.Match[str], change: Change) -> str:
     head, data = found["type"], found["data"]
     start = found.group()[: found.start("data") - found.start()]
-    plain = unquote(data)
+    mime_type = head.partition(";")[0] or "text/plain"
     if head.lower().endswith(";base64"):
-        changed = in_file(plain, change)
+        plain = unquote(data)
+        changed = in_file(plain, change, mime_type)
         return found.group() if changed == plain else start + changed
-    changed = change(plain)
-    return found.group() if changed == plain else start + quote(changed)
+    held = unquote_to_bytes(data)
+    made = in_bytes(held, change, mime_type)
+    return found.group() if made == held else start + quote(made)
 
 
 def _unescaped(found: re.Match[str]) -> str:

@@ -120,8 +120,9 @@ class Redactor:
 
     Read as well are texts in base64, in `data:` URIs and with escapes, and files in base64 under `data`
     beside a `mime_type`, in any encoding of Unicode or of one byte for each character. If a secret stands
-    in a file that is no text, such as a picture, `[redacted]` stands in the place of the whole file. What
-    is compressed or encrypted, and what a picture shows, is not read.
+    in a file that is no text, such as a picture, `[redacted]` stands in the place of the whole file. A file
+    that is compressed, packed or encrypted is left out; see `adk_fluent._encodings.in_bytes`. What a picture
+    shows is not read.
 
     Reading takes time in proportion to the size of the text, however many values are known.
 
@@ -155,20 +156,17 @@ class Redactor:
         if isinstance(value, Mapping):
             entries = [(str(key), item) for key, item in cast("Mapping[Any, Any]", value).items()]
             hidden = {key: self._hidden(key, item) for key, item in entries if self.names_a_secret(key)}
-            held = self._in_file if _is_file(cast("Mapping[Any, Any]", value)) else self._held
-            return _keyed((key, hidden[key] if key in hidden else held(key, item)) for key, item in entries)
+            of = _file_type(cast("Mapping[Any, Any]", value))
+            return _keyed((key, hidden.get(key) or self._held(key, item, of)) for key, item in entries)
         return REDACTED if isinstance(value, int) and _digits(value) in self._known else value
 
-    def _held(self, key: str, value: Any) -> Any:
+    def _held(self, key: str, value: Any, file_type: str | None) -> Any:
         """What is shown under any other key; what names a part of the pipeline is never renamed."""
+        if isinstance(value, str) and file_type is not None and key == "data":
+            return in_file(value, self._text, file_type)
         if isinstance(value, str) and (key in _NAMES or (key == "name" and value.replace("_", "").isalpha())):
             return self._without_named(_without_user_in(_without_issued(value)))
         return self(value)
-
-    def _in_file(self, key: str, value: Any) -> Any:
-        """What is shown of a file, whose bytes stand in base64 under `data`."""
-        is_data = key == "data" and isinstance(value, str)
-        return in_file(value, self._text) if is_data else self._held(key, value)
 
     def names_a_secret(self, key: str) -> bool:
         """Whether a key is one whose value is a secret."""
@@ -288,8 +286,10 @@ class Redactor:
         return None if _is_count(key, piece.group()) else piece.span()
 
 
-def _is_file(value: Mapping[Any, Any]) -> bool:
-    return "data" in value and ("mime_type" in value or "mimeType" in value)
+def _file_type(value: Mapping[Any, Any]) -> str | None:
+    """The type of a file whose bytes stand in base64 under `data`."""
+    found = value.get("mime_type", value.get("mimeType")) if "data" in value else None
+    return found if isinstance(found, str) else None
 
 
 def _keyed(entries: Iterable[tuple[str, Any]]) -> dict[str, Any]:

@@ -56,6 +56,32 @@ def briefly(call: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[
     return shortened
 
 
+def in_logs(error: BaseException) -> str:
+    """Name an error for a log or a span: its class, its status, and where it was raised.
+
+    The message is left out, since it may quote a secret, a user, a model or a tool.
+
+    >>> in_logs(ValueError("The password is wrong: hunter2")), in_logs(FileNotFoundError(2, "secret.txt"))
+    ('ValueError', 'FileNotFoundError: No such file or directory')
+    """
+    cause = error.__cause__
+    while isinstance(error, ADKFluentError) and cause is not None and cause.__cause__ is not None:
+        cause = cause.__cause__
+    behind = f" ({in_logs(cause)})" if isinstance(error, ADKFluentError) and cause is not None else ""
+    told = type(error).__name__.lstrip("_")
+    if isinstance(error, OSError) and isinstance(error.errno, int):
+        told = f"{told}: {os.strerror(error.errno)}"
+    codes = (getattr(error, name, None) for name in ("status_code", "code"))
+    if status := next((code for code in codes if isinstance(code, int) and 100 <= code < 600), None):
+        told = f"{told} {status:d}"
+    frame = error.__traceback__
+    while frame is not None and frame.tb_next is not None:
+        frame = frame.tb_next
+    if behind or frame is None:
+        return told + behind
+    return f"{told} at {os.path.basename(frame.tb_frame.f_code.co_filename)}:{frame.tb_lineno}"
+
+
 def _with_causes(error: BaseException) -> Iterator[BaseException]:
     """An error, and all that a traceback of it shows before it."""
     found, waiting = set[int](), [error]

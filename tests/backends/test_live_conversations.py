@@ -439,6 +439,59 @@ async def test_leaving_ends_the_reader(leave: str) -> None:
         await live.send("more")
 
 
+async def test_leaving_ends_a_loop_that_is_at_an_event() -> None:
+    """A loop whose body works on an event when another task leaves ends after that, without an error."""
+    has_event, go_on = asyncio.Event(), asyncio.Event()
+
+    async def slowly(live: Live) -> list[str]:
+        heard: list[str] = []
+        async for event in live:
+            heard.append(event.content or "")
+            has_event.set()
+            await go_on.wait()
+        return heard
+
+    async with A.live(backend=mock_backend({"a": ["one", "two"]}), modality="text") as live:
+        reading = asyncio.ensure_future(slowly(live))
+        await live.send("hi")
+        await within_limit(has_event.wait())
+    go_on.set()
+    assert await within_limit(reading) == ["one"]
+
+
+async def test_an_error_in_the_body_closes_the_conversation() -> None:
+    """The error of the body leaves as it is; the connection is closed, and the loop of another task ends."""
+    speaking = Speaking()
+    readers: list[asyncio.Task[list[str]]] = []
+
+    async def failing() -> None:
+        async with A.live(backend=mock_backend({"a": speaking}), modality="text") as live:
+            readers.append(asyncio.ensure_future(read(live)))
+            await live.send("hi")
+            await within_limit(speaking.begun.wait())
+            raise ValueError("body")
+
+    with pytest.raises(ValueError, match="^body$"):
+        await failing()
+    assert await within_limit(readers[0]) == ["word "]
+    assert speaking.ended == 1
+
+
+async def test_several_conversations_at_once() -> None:
+    """Conversations of one expression hear their own answers alone, also in turns that overlap."""
+
+    async def talk(number: int) -> list[tuple[str, str]]:
+        backend = mock_backend({"a": [f"one {number}", f"two {number}"]})
+        async with A.live(backend=backend, modality="text") as live:
+            await live.send("hi")
+            first = await turn(live)
+            await live.send("more")
+            return said(first + await turn(live))
+
+    heard = await within_limit(asyncio.gather(*map(talk, range(4))))
+    assert heard == [[("a", f"one {number}"), ("a", f"two {number}")] for number in range(4)]
+
+
 @by_adk
 async def test_leaving_closes_the_connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Google's client hangs up, too, while another task waits for what the model says next."""

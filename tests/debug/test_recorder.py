@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import gzip
+import hashlib
 import re
 from collections.abc import AsyncIterator
 from contextlib import aclosing
@@ -20,8 +22,8 @@ from pydantic import BaseModel, field_serializer
 
 from adk_fluent import Agent, C, S, gate, race
 from adk_fluent.debug import Recorder, Recording, diff_events, diff_recordings, pipeline_hash
-from adk_fluent.debug.requests import plain
-from adk_fluent.errors import RunError
+from adk_fluent.debug.requests import plain, request_lines
+from adk_fluent.errors import ReplayError, RunError
 from adk_fluent.middleware import Middleware, pii_filter, recorder, retry
 from adk_fluent.testing import call_tool, mock_backend
 from tests.debug.pipelines import slowly
@@ -493,3 +495,34 @@ async def test_secrets_in_files_are_not_kept(codec: str) -> None:
         assert all(secret.encode(form) not in each for each in held for form in (codec, "utf-16-le"))
     assert sum("Für mich: API_KEY=[redacted]".encode(codec)[2:] in each for each in held) > 3
     assert not diff_recordings(recording, await recording.replay(agent))
+
+
+async def test_compressed_files_are_not_kept() -> None:
+    """A note stands for a compressed file that is attached, saved or given; a replay compares its hash."""
+    secret = "API_KEY=zebra-4711"
+    packed = gzip.compress(secret.encode(), mtime=0)
+    blob = types.Part(inline_data=types.Blob(data=packed, mime_type="application/gzip"))
+
+    async def keep(tool_context: Any) -> dict[str, Any]:
+        """Keep a file."""
+        await tool_context.save_artifact("notes.gz", blob)
+        return {"file": base64.b64encode(packed).decode()}
+
+    def pipeline(file: bytes) -> Any:
+        text = base64.b64encode(file).decode()
+        return S.set(file=text) >> Agent("a").tool(keep).instruct("Read {file}.")
+
+    script = {"a": [call_tool("keep"), types.Content(role="model", parts=[types.Part(text="Here."), blob])]}
+    tape = Recorder()
+    await pipeline(packed).run(["Read.", blob], backend=mock_backend(script), middleware=[tape])
+    recording = Recording.from_json(tape.get_recording().to_json())
+    digest = hashlib.sha256(packed).hexdigest()
+    note = f"[left out: application/gzip, {len(packed)} bytes, sha256 {digest}]"
+    kept = base64.b64encode(note.encode()).decode()
+    text = recording.to_json().replace("-", "+").replace("_", "/")
+    assert base64.b64encode(packed).decode()[:30] not in text
+    assert text.count(kept) > 3
+    assert f"<application/gzip, {note}>" in request_lines(recording.llm_interactions[0].request)
+    assert not diff_recordings(recording, await recording.replay(pipeline(packed)))
+    with pytest.raises(ReplayError, match="Agent 'a', call 1"):
+        await recording.replay(pipeline(gzip.compress(b"another", mtime=0)))

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
+from google.adk.models.llm_response import LlmResponse
 from google.adk.sessions import InMemorySessionService
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from pydantic import BaseModel
 
-from adk_fluent import Agent, T
+from adk_fluent import Agent, C, Route, S, T
+from adk_fluent.config import TelemetryConfig
 from adk_fluent.errors import ModelError, RunError
 from adk_fluent.expr.base import Expr
-from adk_fluent.middleware import Context, Middleware
+from adk_fluent.middleware import Context, Middleware, cache, fallback_model, retry, stores
+from adk_fluent.telemetry import set_up
 from adk_fluent.testing import call_tool, mock_backend
 from tests.backends.support import Client, Hang, replies
 
@@ -126,3 +131,76 @@ async def test_a_run_that_is_left_has_not_failed() -> None:
     with pytest.raises(asyncio.CancelledError):
         await run
     assert not [heard for heard in errors.heard if heard[0] != "ended"]
+
+
+MARKER = "zebra-4711"
+
+
+class Total(BaseModel):
+    """A number."""
+
+    total: int
+
+
+class Leaky(Middleware):
+    """Quotes what it sees in errors, which only the log is told of."""
+
+    best_effort: ClassVar[bool] = True
+
+    async def before_model(self, ctx: Context, request: Any) -> None:
+        """Fail."""
+        raise ValueError(f"{MARKER} in {request.contents}")
+
+
+async def test_no_log_quotes_what_is_said(
+    caplog: pytest.LogCaptureFixture, recwarn: pytest.WarningsRecorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No record, warning or span event has words of users, models, tools, state or errors that quote them."""
+
+    def look(what: str) -> str:
+        """Look it up."""
+        if not looked:
+            looked.append(what)
+            raise ConnectionError(f"{what} is away")
+        return f"{what} is here"
+
+    async def full(_: object, key: str, text: str, ttl: float | None) -> None:
+        raise ValueError(text)
+
+    monkeypatch.setattr(stores.MemoryStore, "set", full)
+    looked: list[str] = []
+    helped = [C.extract(Total, into="x"), C.relevant(top_k=1), C.summarize()]
+    first = Agent("first").tool(T.retry(look, backoff_base=0)).writes("label")
+    typed = Agent("typed").returns(Total, retries=1).middleware(cache())
+    again = Agent("again").middleware(retry(backoff_base=0), Leaky())
+    last = Agent("last").middleware(fallback_model("other"))
+    steps = [Agent(f"help{n}").context(each) for n, each in enumerate(helped)]
+    routed = Route("label").eq("zebra4711", Agent("never")).otherwise(S.set(kept=MARKER))
+    pipeline = first >> steps[0] >> steps[1] >> steps[2] >> routed >> typed >> again >> last
+    failing = LlmResponse(error_code="UNAVAILABLE", error_message=MARKER)
+    script: dict[str, Any] = {
+        "first": [call_tool("look", what=MARKER), MARKER],
+        **{f"help{n}": MARKER for n in range(3)},
+        "help0:extract": f'{{"total": "{MARKER}"}}',
+        "help1:relevant": MARKER[:5],
+        "help2:summarize": RuntimeError(MARKER),
+        "typed": [f'{{"total": "{MARKER}"}}', '{"total": 1}'],
+        "again": [failing, ConnectionError(MARKER), MARKER],
+        "last": [ValueError(MARKER), MARKER],
+    }
+    exporter = InMemorySpanExporter()
+    set_up(TelemetryConfig(custom_exporters=[exporter]))
+    with caplog.at_level(logging.INFO):
+        run = await pipeline.run(MARKER, state={"given": MARKER}, backend=mock_backend(script))
+        with pytest.raises(RunError, match=MARKER):
+            await Agent("bad").run(MARKER, backend=mock_backend({"bad": ValueError(MARKER)}))
+    events = [event for span in exporter.get_finished_spans() for event in span.events]
+    exporter.shutdown()
+    assert run.text == MARKER
+    own = [record for record in caplog.records if record.name.startswith("adk_fluent")]
+    assert {record.name.partition(".")[2] for record in own} >= {"context", "middleware", "route"}
+    said = [logging.Formatter().format(record) for record in own]
+    said += [str(each.message) for each in recwarn]
+    said += [str(dict(event.attributes or {})) for event in events if event.name.startswith("adk_fluent")]
+    assert {event.name for event in events} >= {"adk_fluent.retry", "adk_fluent.fallback"}
+    assert [each for each in said if MARKER[:5] in each.replace("zebra4711", "")] == []

@@ -162,7 +162,7 @@ async def test_a_failing_helper_model_is_a_warning(caplog: pytest.LogCaptureFixt
     with caplog.at_level(logging.WARNING, "adk_fluent"):
         run = await Agent("a").instruct(P.task("Help.") | P.compress()).run("x", backend=backend)
     assert (run.text, told(backend)) == ("done", "Task:\nHelp.")
-    assert "P.compress failed (ConnectionError: down)" in caplog.text
+    assert "P.compress failed (ConnectionError at " in caplog.text
 
 
 async def test_only_the_prompt_of_a_model_that_asks_leaves_the_conversation_alone() -> None:

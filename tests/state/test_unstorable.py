@@ -18,6 +18,7 @@ from google.adk.tools.tool_context import ToolContext
 from pydantic import BaseModel, Field, PlainSerializer, SecretStr, field_serializer, model_serializer
 
 from adk_fluent import Agent, RemoteAgent, S, StateSchema, transfer
+from adk_fluent.adopt import adopt
 from adk_fluent.errors import ADKFluentError, AnswerError, ArgumentError, SchemaError, StateTypeError
 from adk_fluent.state.answers import answer_type
 from adk_fluent.state.fidelity import unstorable
@@ -240,6 +241,10 @@ WRITERS: dict[str, Any] = {
     "native by transfer": Agent("a") >> transfer("n") >> NATIVE,
     "native as a tool": Agent("b").tool(NATIVE),
     "native model": NATIVE_MODEL >> Agent("b"),
+    "native root": adopt(NATIVE.clone()),
+    "native model as root": adopt(NATIVE_MODEL.clone()),
+    "native root with another": adopt(Holder(name="s", held=NATIVE.clone())),
+    "native root with a tool": adopt(LlmAgent(name="a", model="gemini-2.5-flash", tools=[write])),
 }
 
 
@@ -249,7 +254,14 @@ async def test_every_writer_is_refused_on_every_store(writer: str, tmp_path: Pat
     said: list[str] = []
     for service in stores(tmp_path):
         asks = [call_tool("n", request="?"), "x"] if "as a tool" in writer else "x"
-        backend = mock_backend({"a": [call_tool("write"), "x"] if writer == "tool" else "x", "b": asks})
+        backend = mock_backend(
+            {
+                "a": [call_tool("write"), "x"]
+                if writer.endswith("tool") and writer != "native as a tool"
+                else "x",
+                "b": asks,
+            }
+        )
         with pytest.raises(ADKFluentError) as caught:
             await WRITERS[writer].run("Hi", backend=backend, session_service=service, state={"k": 1})
         said.append(str(caught.value))

@@ -297,7 +297,7 @@ async def test_closing_fails_after_the_run_has_failed(bank: Bank, caplog: pytest
     with pytest.raises(Exception, match="boom"):
         await agent.run("hi", backend=mock_backend({"a": [call_tool("both"), "x"], "b": ValueError("boom")}))
     assert (bank.told, bank.paid) == ([ValueError], [])
-    assert "Resource 'other' could not be closed: Full: disk." in caplog.messages
+    assert "Resource 'other' could not be closed: Full at test_transactions.py:" in caplog.text
 
 
 @pytest.mark.parametrize("scope", ["session", "app"])

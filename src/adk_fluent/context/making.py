@@ -83,7 +83,7 @@ class Extract(_Making):
         try:
             found = schema.model_validate_json(_unfenced(str(answer)))
         except ValidationError as error:
-            yield Rejected(self.op, f"the answer does not fit {schema.__name__}: {error.errors()[0]['msg']}")
+            yield Rejected(self.op, f"the answer does not fit {schema.__name__}: {error.errors()[0]['type']}")
             return entries, ()
         return _replaced(entries, said, self.into, found.model_dump(mode="json"))
 

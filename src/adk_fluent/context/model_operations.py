@@ -316,7 +316,7 @@ def _by_model(
     numbers = [int(n) for n in re.findall(r"\d+", str(answer)) if len(n) <= _DIGITS]
     ranked = [n for n in dict.fromkeys(numbers) if 1 <= n <= len(said)]
     if not ranked:
-        yield Rejected("relevant", f"the answer {answer!r:.40} names no message")
+        yield Rejected("relevant", "the answer names no message")
         return None
     return [float(-ranked.index(i)) if i in ranked else float("-inf") for i in range(1, len(said) + 1)]
 

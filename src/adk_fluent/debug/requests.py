@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast, get_origin
 
-from adk_fluent._encodings import text_of
+from adk_fluent._encodings import is_left_out, note_of, text_of
 from adk_fluent._redaction import REDACTED
 
 if TYPE_CHECKING:
@@ -160,7 +160,9 @@ def _alike(one: Any, other: Any) -> bool:
 
 
 def _alike_inside(one: str, other: str) -> bool:
-    """Whether two files differ only in that."""
+    """Whether two files differ only in that, or one of them was left out."""
+    if is_left_out(one, other) or is_left_out(other, one):
+        return True
     texts = text_of(one), text_of(other)
     return None not in texts and any(
         REDACTED in a and _fits(a, b) for a, b in (texts, texts[::-1]) if a is not None and b is not None
@@ -312,7 +314,8 @@ def part_text(part: Mapping[str, Any]) -> str:
     if response := part.get("function_response"):
         return f"<result of {response.get('name')}: {_text(response.get('response'))}>"
     if blob := part.get("inline_data"):
-        return f"<{blob.get('mime_type')}, {len(blob.get('data') or '')} characters of base64>"
+        data = blob.get("data") or ""
+        return f"<{blob.get('mime_type')}, {note_of(data) or f'{len(data)} characters of base64'}>"
     return f"<{', '.join(part)}>"
 
 

@@ -113,13 +113,15 @@ def missed_label(tests: Iterable[Predicate], state: StateView) -> str:
     A model often writes `Booking.` for `booking`. Near labels differ in case and punctuation only.
 
     >>> missed_label([Match("team", "eq", "booking")], {"team": "Booking."})
-    "state key 'team' is 'Booking.', which is not the label 'booking'"
+    "state key 'team' is not the label 'booking', but only in case or punctuation"
     """
     for test in tests:
         if isinstance(test, Match) and test.op == "eq" and isinstance(test.value, str):
             actual = state.get(test.key)
             if isinstance(actual, str) and (bare := _bare(actual)) and bare == _bare(test.value):
-                return f"state key {test.key!r} is {actual!r:.60}, which is not the label {test.value!r}"
+                return (
+                    f"state key {test.key!r} is not the label {test.value!r}, but only in case or punctuation"
+                )
     return ""
 
 

@@ -14,8 +14,8 @@ from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
+from adk_fluent._tracebacks import in_logs
 from adk_fluent.cost.budget import CACHED, COST, COUNTED
-from adk_fluent.errors import what_happened
 from adk_fluent.middleware.arguments import positive
 from adk_fluent.middleware.flights import Flight, Flights
 from adk_fluent.middleware.keeping import Keeping, Shared
@@ -198,7 +198,7 @@ def _waiting(ctx: Context) -> AbstractContextManager[None]:
 
 
 def _warn(ctx: Context, what: str, error: Exception) -> None:
-    said = str(error) if isinstance(error, StoreError) else what_happened(error)
+    said = str(error) if isinstance(error, StoreError) else in_logs(error)
     logger.warning("%s: the store of cache() %s: %s", ctx.agent_name, what, said)
 
 

@@ -18,8 +18,9 @@ from typing import (
     TypeVar,
 )
 
+from adk_fluent._tracebacks import in_logs
 from adk_fluent.cost.prices import Tokens, tokens_of
-from adk_fluent.errors import ArgumentError, sentence, what_happened
+from adk_fluent.errors import ArgumentError, sentence
 from adk_fluent.middleware.protocol import Middleware
 from adk_fluent.telemetry import names
 from adk_fluent.telemetry.calls import cost_in_usd, estimated_cost
@@ -92,7 +93,7 @@ def _lenient(
         try:
             return method(self, ctx, *args, **kwargs)
         except Exception as error:  # noqa: BLE001  # a span may be anybody's, and a run does not fail for it
-            what = sentence(what_happened(error))
+            what = sentence(in_logs(error))
             logger.warning("%s: otel_enrichment() failed: %s The run goes on.", ctx.agent_name, what)
             return None
 

@@ -8,6 +8,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from adk_fluent._limit import Limit
+from adk_fluent._tracebacks import in_logs
 from adk_fluent.errors import ADKFluentError, ArgumentError, ModelError, ModelTimeoutError, what_happened
 from adk_fluent.middleware.arguments import positive
 from adk_fluent.middleware.faults import root_of
@@ -104,10 +105,12 @@ class _Tried(dict[str, str]):
     """The models of a chain that failed, each with its error.
 
     Attributes:
+        kind: that of the last error, for logs.
         falls_back: whether a model further out in the chain is asked, so that those within step aside.
     """
 
     falls_back: bool = False
+    kind: str = ""
 
 
 _TRIED: Final = "_adk_fluent_tried"
@@ -158,7 +161,7 @@ class FallbackModel(Middleware):
                     async for response in responses:
                         problem = None if said else problem_in(response)
                         if problem is not None:
-                            failed = response
+                            failed, tried.kind = response, problem
                             problem = f"{problem}: {response.error_message or 'no message'}"
                             break
                         said = True
@@ -169,11 +172,12 @@ class FallbackModel(Middleware):
             except Exception as error:
                 if said or (isinstance(error, ADKFluentError) and not isinstance(error, ModelError)):
                     raise  # what our own checks refuse, another model does not mend
-                failed, problem = error, what_happened(root_of(error))
+                root = root_of(error)
+                failed, problem, tried.kind = error, what_happened(root), in_logs(root)
             if falls_back or name not in tried:  # of what a chain within asked, that says what failed
                 tried[name] = problem
             if position + 1 < len(names):
-                self._tell(ctx, _note(tried, names[position + 1]))
+                self._tell(ctx, {**_note(tried, names[position + 1]), "error": tried.kind})
         if isinstance(failed, Exception):
             raise ModelError(f"{ctx.agent_name!r}: {_none_answered(tried)}") from failed
         if failed is not None:

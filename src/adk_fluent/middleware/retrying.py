@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, cast
 
+from adk_fluent._tracebacks import in_logs
 from adk_fluent.errors import ArgumentError, AskAgain, what_happened
 from adk_fluent.ir.tools import is_idempotent
 from adk_fluent.middleware.arguments import flag, positive, whole
@@ -106,7 +107,7 @@ class Retry(Middleware):
                         code = None if said else problem_in(response)
                         if code in self._codes and (wait := self._wait_after(failed)) is not None:
                             what = f"{code}: {response.error_message or 'no message'}"
-                            failed.append(_noted(ctx.agent_name, what, wait))
+                            failed.append(_noted(ctx.agent_name, what, code, wait))
                             break
                         said = True
                         whole_one = failed and not response.partial
@@ -115,7 +116,8 @@ class Retry(Middleware):
                 wait = None if said else await self._wait(error, len(failed) + 1)
                 if wait is None:
                     raise
-                failed.append(_noted(ctx.agent_name, what_happened(root_of(error)), wait))
+                root = root_of(error)
+                failed.append(_noted(ctx.agent_name, what_happened(root), in_logs(root), wait))
             if wait is None:
                 return
             await asyncio.sleep(wait)
@@ -147,7 +149,7 @@ class Retry(Middleware):
                 wait = await self._wait(error, attempt) if again else None
                 if wait is None:
                     raise
-                _noted(agent, f"tool {name}: {what_happened(root_of(error))}", wait)
+                _noted(agent, "", f"tool {name}: {in_logs(root_of(error))}", wait)
             await asyncio.sleep(wait)
 
     def _wait_after(self, failed: list[dict[str, Any]]) -> float | None:
@@ -174,9 +176,9 @@ def _predicate(on: object) -> Callable[[Exception], bool | Awaitable[bool]]:
     )
 
 
-def _noted(agent: str, what: str, wait: float) -> dict[str, Any]:
-    """Tell the log and the trace of a failed attempt; what the event will say of it."""
-    logger.info("%s: %s; trying again in %.1f s", agent, what, wait)
-    note = {"error": what, "waited": round(wait, 3)}
-    span_event("adk_fluent.retry", {"agent": agent, **note})
-    return note
+def _noted(agent: str, what: str, kind: str, wait: float) -> dict[str, Any]:
+    """Tell the log and the trace of a failed attempt by its kind alone; what the event will say of it."""
+    logger.info("%s: %s; trying again in %.1f s", agent, kind, wait)
+    waited = round(wait, 3)
+    span_event("adk_fluent.retry", {"agent": agent, "error": kind, "waited": waited})
+    return {"error": what, "waited": waited}

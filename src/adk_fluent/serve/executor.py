@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any, cast
 from a2a.server.agent_execution import AgentExecutor
 from google.genai import types
 
+from adk_fluent._tracebacks import in_logs
 from adk_fluent.a2a.protocol import sdk
 from adk_fluent.backends.adk.api import REFUSED, ADKBackend, Compiled, sqlite
 from adk_fluent.backends.events import AgentEvent, Pending, answers, uncaught
 from adk_fluent.backends.protocol import StoredSession
 from adk_fluent.backends.reading import Reading
-from adk_fluent.errors import ADKFluentError, ArgumentError, SessionError, what_happened
+from adk_fluent.errors import ADKFluentError, ArgumentError, SessionError
 from adk_fluent.ir.naming import Named
 from adk_fluent.serve import asked
 from adk_fluent.serve.keeping import Kept
@@ -103,7 +104,7 @@ class FluentExecutor(AgentExecutor):
             said = _told(error, context)
             if isinstance(error, TimeoutError) and limit.expired():
                 said = f"It took longer than {self._limits.seconds:g} seconds."
-            logger.error("Task %s failed: %s", context.task_id, what_happened(error))
+            logger.error("Task %s failed: %s", context.task_id, in_logs(error))
             await updater.failed(_words(updater, said))
         finally:
             self._running.pop(running, None)
@@ -177,7 +178,7 @@ class FluentExecutor(AgentExecutor):
         except ArgumentError as error:
             if telling.has_begun or not pending:
                 raise
-            logger.info("Task %s is asked again: %s", context.task_id, what_happened(error))
+            logger.info("Task %s is asked again: %s", context.task_id, in_logs(error))
             await self._ask(updater, pending, again=True)  # it was no answer of the form that is needed
             return 0
 

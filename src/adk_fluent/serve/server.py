@@ -10,12 +10,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from adk_fluent._tracebacks import briefly
+from adk_fluent._tracebacks import briefly, in_logs
 from adk_fluent.a2a.protocol import sdk
 from adk_fluent.a2a.protocol.card_json import card_json
 from adk_fluent.backends.adk.api import ADKBackend, Compiled, Services
 from adk_fluent.config import ExecutionConfig, execution_config
-from adk_fluent.errors import ArgumentError, what_happened
+from adk_fluent.errors import ArgumentError
 from adk_fluent.expr.base import Expr
 from adk_fluent.ir.annotations import AuthConfig
 from adk_fluent.middleware.arguments import of_type
@@ -195,7 +195,7 @@ class A2AServer(Listener):
         try:
             await sdk.send_again(self._handler, task, owner)
         except Exception as error:  # noqa: BLE001  # one task must not keep the others, or the server
-            logger.error("Task %s of a server that died cannot go on: %s", task.id, what_happened(error))
+            logger.error("Task %s of a server that died cannot go on: %s", task.id, in_logs(error))
 
     async def _close(self) -> None:
         await self._executor.stop()

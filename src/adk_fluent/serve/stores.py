@@ -11,6 +11,7 @@ from inspect import iscoroutinefunction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from adk_fluent._tracebacks import in_logs
 from adk_fluent.a2a.protocol import sdk
 from adk_fluent.errors import ArgumentError, MissingExtraError, ServerError, on_one_line
 from adk_fluent.middleware.arguments import of_type
@@ -194,7 +195,7 @@ class _Discreet:
                 async with turns.taken() if turns is not None else nullcontext():
                     return await method(*arguments, **options)
             except Exception as error:
-                logger.exception("The task store failed.")
+                logger.error("The task store failed: %s", in_logs(error))
                 raise ServerError(
                     "The tasks of this server cannot be reached. Send it again later."
                 ) from error

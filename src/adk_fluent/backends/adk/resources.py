@@ -27,6 +27,7 @@ from google.adk.events.event import Event
 from google.adk.sessions import BaseSessionService
 
 from adk_fluent._loops import PerLoop
+from adk_fluent._tracebacks import in_logs
 from adk_fluent.backends.adk.events.branch_sessions import really, store
 from adk_fluent.backends.adk.events.signals import failure, note_problems
 from adk_fluent.backends.adk.threads import Thread, Turns
@@ -125,7 +126,7 @@ class Open:
 
     def log(self, error: Exception) -> None:
         """Log that it could not be closed."""
-        logger.warning("Resource %r could not be closed: %s", self._name, sentence(what_happened(error)))
+        logger.warning("Resource %r could not be closed: %s", self._name, sentence(in_logs(error)))
 
     def failed(self, error: Exception) -> ResourceError:
         """The error of a run whose resource could not be closed."""
@@ -199,7 +200,7 @@ async def _last(entering: _Entering, thread: Thread | None, why: BaseException |
 
 def _retrieved(done: asyncio.Future[Any]) -> None:
     if not done.cancelled() and (error := done.exception()) is not None:
-        logger.warning("A resource could not be closed: %s", sentence(what_happened(error)))
+        logger.warning("A resource could not be closed: %s", sentence(in_logs(error)))
 
 
 @dataclass(slots=True)

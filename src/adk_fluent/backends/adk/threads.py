@@ -19,7 +19,8 @@ from threading import Thread as SystemThread
 from typing import Any, Final, ParamSpec, TypeVar, cast
 
 from adk_fluent._loops import PerLoop
-from adk_fluent.errors import sentence, what_happened
+from adk_fluent._tracebacks import in_logs
+from adk_fluent.errors import sentence
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -104,7 +105,7 @@ class Thread:
     def _ended(self, call: Callable[[], Any], done: asyncio.Future[Any]) -> None:
         self._given_up -= 1
         if not done.cancelled() and (error := done.exception()) is not None:
-            said = sentence(what_happened(error))
+            said = sentence(in_logs(error))
             logger.warning("%s failed in its thread after it was given up: %s", _name_of(call), said)
 
 

@@ -17,6 +17,7 @@ from temporalio import workflow
 from temporalio.common import RetryPolicy
 from temporalio.exceptions import ActivityError, ApplicationError
 
+from adk_fluent._tracebacks import in_logs
 from adk_fluent.backends.adk.api import ADKBackend, Compiled
 from adk_fluent.backends.adk.durable.failures import raise_again, told_of
 from adk_fluent.backends.adk.durable.sessions import HeldSession
@@ -105,7 +106,7 @@ class Run:
             before = await self._turns(asked, whose)
         except Exception as error:
             if not isinstance(error, ADKFluentError):
-                workflow.logger.info("A run failed: %s", error)
+                workflow.logger.info("A run failed: %s", in_logs(error))
             await self._end("failed", told_of(error))
             raise ApplicationError(str(error), told_of(error), type=type(error).__name__) from error
         except asyncio.CancelledError:

@@ -13,6 +13,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakValueDictionary
 
+from adk_fluent._tracebacks import in_logs
 from adk_fluent.distributed.crossing import Crossing
 from adk_fluent.distributed.formats import from_bytes
 from adk_fluent.distributed.queues.brokers import (
@@ -107,7 +108,11 @@ class Taker:
             self._check(crossing, message)
             policy = _policy_of(message)
         except SerializationError as error:
-            logger.error("Queue %r: a message is a dead letter: %s", segment.queue, error)
+            logger.error(
+                "Queue %r: a message is a dead letter: %s",
+                segment.queue,
+                in_logs(error) if error.__cause__ else error,
+            )
             headers = {**message.headers, "reason": str(error)}
             await self._broker.put(segment.queue + DEAD, Message(message.body, headers))
             return

@@ -20,6 +20,7 @@ from google.adk.models.llm_response import LlmResponse
 from google.genai import types
 from pydantic import PrivateAttr
 
+from adk_fluent._tracebacks import in_logs
 from adk_fluent.backends.adk.middleware import runs
 from adk_fluent.backends.adk.middleware.calls import helper_call
 from adk_fluent.backends.adk.middleware.context import HelperContext, HookContext
@@ -121,8 +122,7 @@ class Helpers:
         except Exception as error:  # noqa: BLE001  # a provider may raise anything, and the context can do without
             if (raised := hook_error(error)) is not None:
                 raise raised from raised.__cause__
-            told = str(error) if isinstance(error, RunError) else f"{type(error).__name__}: {error}"
-            self._warn(ask.operation, told)
+            self._warn(ask.operation, str(error) if isinstance(error, _NoAnswer) else in_logs(error))
             return None
 
     def _warn(self, operation: str, reason: str) -> None:
@@ -131,6 +131,10 @@ class Helpers:
         logger.warning(
             "Agent %r: the helper model of %s failed (%s); its %s.", self._agent, factory, reason, left
         )
+
+
+class _NoAnswer(RunError):
+    """A helper model gave no answer; the message says why without what it said."""
 
 
 def _is_object(ask: Ask) -> bool:
@@ -181,7 +185,7 @@ async def _answered(llm: BaseLlm, ask: Ask, native: HelperContext, used: list[Us
     async with aclosing(helper_call(llm, request, native)) as responses:
         async for response in responses:
             if response.error_code or response.error_message:
-                raise RunError(f"{response.error_code}: {response.error_message}")
+                raise _NoAnswer(f"it gave the error {response.error_code}")
             parts = (response.content and response.content.parts) or []
             said += "".join(map(_told, parts))
             last = response
@@ -190,7 +194,7 @@ async def _answered(llm: BaseLlm, ask: Ask, native: HelperContext, used: list[Us
         name = getattr(last, "model_version", None) or llm.model
         used.append(Used(ask.operation, name, last.usage_metadata))
     if not said.strip():
-        raise RunError("the answer is empty")
+        raise _NoAnswer("the answer is empty")
     return json.loads(said) if ask.texts else said
 
 

@@ -12,6 +12,7 @@ from google.adk.sessions import BaseSessionService, Session
 
 from adk_fluent._loops import to_the_end
 from adk_fluent.backends.adk.compat import private
+from adk_fluent.state.fidelity import check_storable
 
 
 class SessionsOver(BaseSessionService):
@@ -78,6 +79,25 @@ class OneByOne(SessionsOver):
         """Append an event when nothing else is being appended."""
         async with self._lock:
             return await to_the_end(self.below.append_event(session=session, event=event))
+
+
+class StorableOnly(SessionsOver):
+    """A session service for a native root agent, which takes what every session store holds.
+
+    Agents of ours, and native ones that are steps, see to it where they write.
+    """
+
+    is_store: ClassVar[bool] = True
+
+    async def append_event(self, session: Session, event: Event) -> Event:
+        """Append an event.
+
+        Raises:
+            StateTypeError: it writes a value that some session store cannot hold.
+        """
+        if (delta := event.actions.state_delta) and not event.partial:
+            check_storable(delta, f"Agent {event.author!r} wrote")
+        return await self.below.append_event(session=session, event=event)
 
 
 def really(service: BaseSessionService) -> BaseSessionService:

@@ -13,6 +13,7 @@ from google.adk.agents.invocation_context import InvocationContext
 from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.tools.base_tool import BaseTool
 
+from adk_fluent._tracebacks import in_logs
 from adk_fluent.backends.adk.compat import private
 from adk_fluent.backends.adk.middleware.context import PLUGIN, HookContext
 from adk_fluent.errors import ADKFluentError, MiddlewareError, ModelError, sentence, what_happened
@@ -72,10 +73,12 @@ class Hook:
 
     def failed(self, ctx: HookContext, error: Exception) -> Exception | None:
         """What a failure of this hook stops the run with; `None` if it is only logged."""
-        what = f"{self.owner}.{self.name}() raised {sentence(what_happened(error))}"
+        what = f"{self.owner}.{self.name}() raised"
         if self.best_effort:
-            logger.warning("%s: %s The run goes on, since it is best_effort.", ctx.agent_name, what)
+            told = sentence(in_logs(error))
+            logger.warning("%s: %s %s The run goes on, since it is best_effort.", ctx.agent_name, what, told)
             return None
+        what = f"{what} {sentence(what_happened(error))}"
         if isinstance(error, ModelError):  # it counts as the model's
             return error
         if isinstance(error, ADKFluentError):  # it says itself what is wrong

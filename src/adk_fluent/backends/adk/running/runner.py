@@ -21,6 +21,7 @@ from google.adk.sessions import BaseSessionService, InMemorySessionService
 from adk_fluent.analysis.visibility import Outlet
 from adk_fluent.backends.adk.compat.temporary import give
 from adk_fluent.backends.adk.events.asides import in_full
+from adk_fluent.backends.adk.events.branch_sessions import StorableOnly
 from adk_fluent.backends.adk.middleware.runs import watched
 from adk_fluent.backends.adk.resources import close
 from adk_fluent.backends.adk.running.convert import knowingly, run_config
@@ -105,10 +106,11 @@ class FluentRunner(Runner):
     """
 
     def __init__(self, app: App, config: ExecutionConfig, services: Services, outlet: Outlet) -> None:
-        assert services.session_service is not None
+        sessions = services.session_service
+        assert sessions is not None
         super().__init__(
             app=app.model_copy(update={"plugins": [Beginnings(), FailureNotes(), *app.plugins]}),
-            session_service=services.session_service,
+            session_service=sessions if hasattr(app.root_agent, "ir") else StorableOnly(sessions),
             artifact_service=services.artifact_service,
             memory_service=services.memory_service,
             credential_service=services.credential_service,

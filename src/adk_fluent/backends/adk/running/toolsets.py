@@ -20,6 +20,7 @@ from google.adk.tools.agent_tool import AgentTool as AdkAgentTool
 from google.adk.tools.base_toolset import BaseToolset
 
 from adk_fluent._loops import to_the_end
+from adk_fluent._tracebacks import in_logs
 from adk_fluent.backends.adk.compat import private
 from adk_fluent.backends.adk.compat.mcp_sessions import end_with_the_run
 from adk_fluent.backends.adk.tools.around import AroundToolset
@@ -193,8 +194,7 @@ async def _close(use: _Use) -> None:
             await use.toolset.close()
         private.forget_tools(use.toolset)
     except Exception as error:  # noqa: BLE001  # it is somebody else's, and the answer is there already
-        reason = str(error) or type(error).__name__
-        logger.warning("Toolset %s could not be closed: %s.", type(use.toolset).__name__, reason)
+        logger.warning("Toolset %s could not be closed: %s.", type(use.toolset).__name__, in_logs(error))
     finally:
         with _lock:
             use.closing = None

@@ -220,7 +220,8 @@ def _refused(asked: Asked, event: Event | None, error: RunError, *, by_tool: boo
     assert event is not None
     asked.refused += 1
     reason = sentence(getattr(error, "reason", "") or str(error))
-    span_event(WRONG_ANSWER, {"agent": asked.agent, "reason": reason, "attempt": asked.refused})
+    # Without the reason, which may quote the answer: content is for the event alone.
+    span_event(WRONG_ANSWER, {"agent": asked.agent, "attempt": asked.refused})
     note = {WRONG_ANSWER: {"reason": reason, "attempt": asked.refused}}
     if not by_tool:
         asked.correct(spoken_text(event), reason)

@@ -19,6 +19,7 @@ from pydantic import PrivateAttr
 
 from adk_fluent._limit import Limit
 from adk_fluent._redaction import safe_url
+from adk_fluent._tracebacks import in_logs
 from adk_fluent.a2a.protocol import sdk
 from adk_fluent.a2a.protocol.cards import TOO_LONG, CardError
 from adk_fluent.a2a.protocol.connections import Call, agent_for, connection, hears
@@ -132,11 +133,12 @@ class RemoteComposite(Composite):
             except RemoteError as error:
                 if not self.sub_agents and self._node.raises:
                     raise
-                problem = str(error)
+                problem, kind = str(error), in_logs(error)
             if not self.sub_agents:
                 yield self._end(ctx, self.event(ctx), problem)
                 return
-            logger.warning("%s Its fallback %r runs.", problem, self.sub_agents[0].name)
+            whose = self.name, kind, self.sub_agents[0].name
+            logger.warning("Remote agent %r failed: %s. Its fallback %r runs.", *whose)
             yield self.event(ctx, metadata={"adk_fluent.failed": {self.name: problem}})
         async with aclosing(self.only(self.sub_agents[0], ctx, start)) as events:
             async for event in events:
@@ -171,11 +173,12 @@ class RemoteComposite(Composite):
                 return
             except (_Failed, CardError, InputError, AnswerError) as error:
                 failed.append(on_one_line(error))
+                kind = in_logs(error)
                 passing = getattr(error, "passing", isinstance(error, AnswerError))
                 wait = waits.after(len(failed)) if passing and not hearing.has_spoken else None
                 if wait is None:
                     raise self._told(failed) from error
-            logger.info("%r: attempt %d failed: %s", self.name, len(failed), failed[-1])
+            logger.info("%r: attempt %d failed: %s", self.name, len(failed), kind)
             await asyncio.sleep(wait)
 
     def _told(self, failed: list[str]) -> RemoteError:
