@@ -18,7 +18,7 @@ from adk_fluent.ir.base import Node
 from adk_fluent.ir.functions import access
 from adk_fluent.ir.matching import Match
 from adk_fluent.prompt import spec as prompts
-from adk_fluent.prompt.rendering import HEADERS, UNNAMED
+from adk_fluent.prompt.text import HEADERS, UNNAMED
 from adk_fluent.state.operations.base import StateOperation
 from adk_fluent.state.operations.choosing import Together as AtOnce
 from adk_fluent.state.operations.values import Fn
