@@ -411,7 +411,9 @@ SEEING: dict[str, Any] = {
 @pytest.mark.parametrize("tool", SEEING.values(), ids=SEEING)
 def test_a_tool_that_sees_who_calls_needs_a_key(tool: Any) -> None:
     """A cache without a key would give one user what another asked for, so it is refused at once."""
-    with pytest.raises(ArgumentError, match=r"^T\.cache\(\) of .* needs key=, since it sees who calls it"):
+    with pytest.raises(
+        ArgumentError, match=r"^T\.cache\(\) of .* needs key=, because the tool sees who calls it"
+    ):
         T.cache(tool)
     T.cache(tool, key=str)
 

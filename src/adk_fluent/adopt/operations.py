@@ -23,7 +23,7 @@ from adk_fluent.state.operations.base import StateOperation
 from adk_fluent.state.operations.choosing import Together as AtOnce
 from adk_fluent.state.operations.values import Fn
 from adk_fluent.tools.sources import AgentTool, FunctionTool, RemoteTool, VertexAiSearch
-from adk_fluent.tools.spec import Together, Tool
+from adk_fluent.tools.spec import Tool, ToolGroup
 
 if TYPE_CHECKING:
     from adk_fluent.adopt.values import Writing
@@ -165,7 +165,7 @@ def _part(part: prompts.Part, name: str, writing: Writing) -> str:
 
 
 def _tool(tool: Tool, writing: Writing) -> str:
-    if isinstance(tool, Together):
+    if isinstance(tool, ToolGroup):
         return " | ".join(writing.value(part) for part in tool.parts)
     held = _own(tool)
     if isinstance(tool, FunctionTool):

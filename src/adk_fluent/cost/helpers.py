@@ -9,8 +9,8 @@ from adk_fluent.context.asking import Question
 from adk_fluent.cost.requests import of_instruction
 from adk_fluent.cost.traffic import TrafficAssumptions
 from adk_fluent.ir.nodes import AgentNode
-from adk_fluent.prompt.text import CHARACTERS_PER_TOKEN, question_for
 from adk_fluent.prompt.spec import PromptSpec, Rewrite, When
+from adk_fluent.prompt.text import CHARACTERS_PER_TOKEN, question_for
 
 
 class Rewritten(NamedTuple):
