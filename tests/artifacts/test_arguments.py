@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from adk_fluent import A, Agent, Pipeline, S, T
-from adk_fluent.artifacts.operations import Load, Publish, Save, Snapshot, Version, When
+from adk_fluent.artifacts.operations import ConditionalOperations, Load, Publish, Save, Snapshot, Version
 from adk_fluent.errors import ADKFluentError, ArgumentError, UnknownMethodError
 from adk_fluent.ir import ArtifactNode, Match
 from adk_fluent.state import StateSchema
@@ -58,7 +58,7 @@ def test_when_takes_a_key_or_a_predicate() -> None:
     """A key stands for "set and true"; a chain runs in order."""
     step = A.when("flag", A.delete("a") >> A.delete("b"))
     found = operation(step)
-    assert isinstance(found, When)
+    assert isinstance(found, ConditionalOperations)
     assert found.test == Match("flag", "truthy", True)
     assert [type(node) for node in found.steps] == [ArtifactNode, ArtifactNode]
 

@@ -9,11 +9,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from adk_fluent.artifacts.asking import File
 from adk_fluent.artifacts.content import DECODINGS, content_of, value_of
+from adk_fluent.artifacts.filenames import NAMES, fault_of, is_mime, is_text, mime_of, stem
 from adk_fluent.artifacts.formats import Unfit, from_csv, from_json, from_markdown, to_csv, to_json, to_text
-from adk_fluent.artifacts.mime import NAMES, is_mime, is_text, mime_of
-from adk_fluent.artifacts.names import fault_of, stem
+from adk_fluent.artifacts.requests import File
 from tests.hostile import UNITS
 
 plain = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
@@ -142,7 +141,7 @@ def loop() -> list[Any]:
         (lambda: to_json(object), "cannot be written as JSON: Object of type type is not JSON serializable"),
         (lambda: to_json(float("nan")), "cannot be written as JSON: Out of range float values"),
         (lambda: to_json(loop()), "cannot be written as JSON: Circular reference detected"),
-        (lambda: to_text([{1}]), "holds what cannot be written as text: Object of type set"),
+        (lambda: to_text([{1}]), "holds a value that cannot be written as text: Object of type set"),
         (lambda: from_json("{'a': 1}"), "is no JSON: Expecting property name"),
         (lambda: from_json("[NaN]"), "is no JSON: NaN is no JSON"),
         (lambda: from_json(" null "), "is null, and a state key cannot hold that"),

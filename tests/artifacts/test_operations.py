@@ -16,8 +16,8 @@ from adk_fluent.analysis.plan import plan
 from adk_fluent.analysis.values.fact import ABSENT, PRESENT, UNKNOWN, Fact
 from adk_fluent.analysis.values.knowledge import Knowledge
 from adk_fluent.analysis.values.operations import apply_transform
-from adk_fluent.artifacts.asking import Delete, File, Latest, Load, Save
 from adk_fluent.artifacts.operations import OPERATIONS, ArtifactOperation
+from adk_fluent.artifacts.requests import DeleteFile, File, LatestVersion, LoadFile, SaveFile
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.contracts import check_all
 from adk_fluent.errors import ADKFluentError, ArtifactError, MissingKeyError
@@ -91,12 +91,12 @@ def test_it_does_what_it_says(kind: type[ArtifactOperation]) -> None:
         uses = {(use.how, use.filename) for use in operation.artifacts}
         for request in shelf.asked:
             match request:
-                case Save(filename):
+                case SaveFile(filename):
                     assert ("saves", filename) in uses
-                case Load(filename) | Latest(filename):
+                case LoadFile(filename) | LatestVersion(filename):
                     assert ("reads", filename) in uses
                     assert filename in before or ("saves", filename) in uses
-                case Delete(filename):
+                case DeleteFile(filename):
                     assert ("deletes", filename) in uses
                 case _:
                     pass
