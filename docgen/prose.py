@@ -41,7 +41,6 @@ LATER: Final = (
     "cli",
     "config.py",
     "content.py",
-    "context",
     "contracts",
     "cost",
     "debug",

@@ -11,13 +11,12 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from adk_fluent import A, C
-from adk_fluent.context.asking import Ask, Exchange
-from adk_fluent.context.entries import Entry, Scene, Selection
+from adk_fluent.context.entries import TEMPLATE, Entry, Scene, Selection, text
+from adk_fluent.context.helper_requests import Ask, Exchange
 from adk_fluent.context.operations import OPERATIONS
-from adk_fluent.context.rendering import TEMPLATE, text
 from adk_fluent.context.selection import scene_of, selecting
 from adk_fluent.context.spec import Context
-from adk_fluent.context.view import View
+from adk_fluent.context.view import ContextView
 from adk_fluent.errors import ContextError, MissingKeyError
 from tests import samples
 from tests.context.every import SPECS, conversations, specs, states
@@ -188,7 +187,7 @@ class Held:
     entries: list[Entry]
 
     @cached_property
-    def view(self) -> View:
+    def view(self) -> ContextView:
         """What the spec says is seen."""
         return self.spec.view()
 

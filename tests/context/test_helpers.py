@@ -16,8 +16,7 @@ from pydantic import BaseModel, PrivateAttr
 from adk_fluent import Agent, C, Loop, P
 from adk_fluent.backends.events import Usage
 from adk_fluent.config import ExecutionConfig
-from adk_fluent.context.entries import estimate_tokens
-from adk_fluent.context.rendering import TAG
+from adk_fluent.context.entries import TAG, estimate_tokens
 from adk_fluent.context.spec import Context
 from adk_fluent.errors import MissingKeyError, MockError
 from adk_fluent.testing import MockBackend, call_tool, mock_backend

@@ -6,10 +6,9 @@ import pytest
 from pydantic import BaseModel
 
 from adk_fluent import C
-from adk_fluent.context.entries import Entry, FileRef, estimate_tokens
-from adk_fluent.context.filters import Filter
+from adk_fluent.context.entries import Entry, FileRef, block, estimate_tokens, line, text, tokens
+from adk_fluent.context.filters import EntryFilter
 from adk_fluent.context.operations import OPERATIONS
-from adk_fluent.context.rendering import block, line, text, tokens
 from adk_fluent.context.selection import Selection, scene_of, select, selecting
 from adk_fluent.context.spec import Context
 from adk_fluent.errors import ContextError, MissingKeyError
@@ -426,7 +425,7 @@ def test_no_operation_tears_a_call_from_its_result(op: str) -> None:
 
 def test_every_operation_is_asked_whether_it_tears() -> None:
     """The test above knows all that `C` can leave out; `select` and `project` alone may halve a pair."""
-    leaving_out = {name for name, cls in OPERATIONS.items() if issubclass(cls, Filter)}
+    leaving_out = {name for name, cls in OPERATIONS.items() if issubclass(cls, EntryFilter)}
     tearing = {name for name in leaving_out if getattr(OPERATIONS[name], "tears", False)}
     assert tearing == {"select", "project"}
     assert FILTERS.keys() | tearing == leaving_out

@@ -4,8 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adk_fluent import C
-from adk_fluent.context.entries import Entry, estimate_tokens, keep_pairs, split
-from adk_fluent.context.rendering import block, text, tokens
+from adk_fluent.context.entries import Entry, block, estimate_tokens, keep_pairs, split, text, tokens
 from adk_fluent.context.selection import Selection, select
 from adk_fluent.context.spec import Context
 from adk_fluent.context.view import view

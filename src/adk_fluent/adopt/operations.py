@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from adk_fluent.adopt.writing import named, text
 from adk_fluent.artifacts.operations.base import ArtifactOperation
 from adk_fluent.artifacts.tools import ArtifactTool
+from adk_fluent.context.composition import Pipe, Sum
 from adk_fluent.context.filters import Redact
-from adk_fluent.context.joining import Pipe, Sum
-from adk_fluent.context.sources import Notes
+from adk_fluent.context.sources import Scratchpads
 from adk_fluent.context.spec import Context
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.functions import access
@@ -113,7 +113,7 @@ def _context(spec: Context, writing: Writing) -> str:
         joined = spec.sign.join(_inside(part, writing) for part in spec.parts)
         return f"({joined}).as_contents()" if spec.contents else joined
     held: dict[str, Any] = dict(spec.params)
-    if isinstance(spec, Notes):
+    if isinstance(spec, Scratchpads):
         (held["key"],) = held.pop("keys")
     if isinstance(spec, Redact):
         import re

@@ -249,12 +249,12 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
         """
         if not keys:
             raise ArgumentError(f"Agent {self.name!r}: reads() needs at least one state key.")
-        from adk_fluent.context.sources import Default, FromState
+        from adk_fluent.context.sources import DefaultContext, StateValues
 
         names = tuple(dict.fromkeys(check_key(key, "reads()") for key in keys))
-        shown = FromState(names)
+        shown = StateValues(names)
         fields = (*self.node.read_fields, *(key for key in keys if isinstance(key, StateFieldRef)))
-        seen = self.context(Default() + shown if keep_history else shown)
+        seen = self.context(DefaultContext() + shown if keep_history else shown)
         return seen._set(read_fields=tuple(dict.fromkeys(fields)))
 
     # --- data -------------------------------------------------------------------------------------

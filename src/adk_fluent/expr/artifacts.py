@@ -11,7 +11,7 @@ from adk_fluent.artifacts.content import DECODINGS
 from adk_fluent.artifacts.filenames import NAMES, Mime, fault_of, is_mime, stem
 from adk_fluent.artifacts.formats import Unfit, to_json
 from adk_fluent.artifacts.tools import ArtifactTool
-from adk_fluent.context.artifacts import ForLlm
+from adk_fluent.context.control import ForLlm
 from adk_fluent.context.spec import Context
 from adk_fluent.errors import ArgumentError, ExpressionError
 from adk_fluent.expr.arguments import check_key, describe, function, observer, one_of
