@@ -149,7 +149,7 @@ BAD: list[tuple[Any, str]] = [
     (lambda: ANY.when("k", "x"), "A.when() takes A operations only, not str 'x'."),
     (
         lambda: ANY.when(later, A.list()),
-        "A.when() takes a plain function; an async one can be a step of its own",
+        "A.when() takes a plain function; an async one can be a separate step",
     ),
     (lambda: ANY.when(3, A.list()), "A.when() takes a function of the state, not int 3."),
     (

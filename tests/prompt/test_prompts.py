@@ -471,7 +471,7 @@ ONE_LINE_FOR_EACH: list[tuple[Callable[[], object], str]] = [
     (lambda: untyped.when(3, P.task("t")), "P.when() takes a function of the state or a key, not int 3."),
     (
         lambda: untyped.when(later, P.task("t")),
-        "P.when() takes a plain function; an async one can be a step of its own, with >>.",
+        "P.when() takes a plain function; an async one can be a separate step, with >>.",
     ),
     (
         lambda: untyped.when(counted, P.task("t")),

@@ -1,4 +1,4 @@
-"""What the names in a function stand for: the state, ADK's context, a dict that it makes, a constant."""
+"""The meaning of names in a function: the state, ADK's context, a dict that it makes, or a constant."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from adk_fluent.ir.sighting import Sightings
 
 FunctionSource = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 There = frozenset[tuple[str, str]]
-"""What is certainly there at a point: keys, each with the local dict that holds it; "" is the state."""
+"""The definite keys at a point: pairs of the local dict that holds the key ("" for the state) and the key."""
 NOTHING: Final[There] = frozenset()
 
 
 class StateNames:
-    """Knows what the names in one function stand for.
+    """The names in one function that mean the state, a context or a dict.
 
     Args:
-        node: the function.
-        contexts: the parameters that stand for ADK's context, or for the state itself.
-        resolve: what a name outside the function stands for; raises `LookupError` if that is not known.
-        helper: what a function shows that is given the state as its argument of this number.
+        node: the syntax node of the function.
+        contexts: the parameters that are ADK's context, or the state itself.
+        resolve: returns the value of a name from outside the function, or raises `LookupError`.
+        helper: returns the uses of state in a called function, whose argument at this index is the state.
         file: the name of the file, for messages.
     """
 
@@ -52,12 +52,12 @@ class StateNames:
         self._bound()
 
     def _start(self) -> None:
-        """Make room for what is found."""
+        """Create the attributes for the results; called before the names are read."""
 
     # --- names ------------------------------------------------------------------------------------
 
     def _bound(self) -> None:
-        """Find the names that stand for the state, or for a dict that the function makes."""
+        """Find the names that mean the state, a context, or a dict that the function makes."""
         values: dict[str, list[ast.expr | None]] = {}
         for node in ast.walk(self._node):
             if isinstance(node, ast.Assign | ast.AnnAssign | ast.NamedExpr):
@@ -72,7 +72,7 @@ class StateNames:
             n.id for n in ast.walk(self._node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
         ]
         self._whole = self._contexts.isdisjoint(stored)
-        for _ in range(3):  # one name may stand for another
+        for _ in range(3):  # a name may be an alias of another
             for name, found in values.items():
                 only = bool(found) and len(found) == stored.count(name)
                 if found and all(value and self._is_state(value) for value in found) and only:
@@ -84,7 +84,7 @@ class StateNames:
 
     @contextmanager
     def _apart(self, names: Iterable[str]) -> Generator[None]:
-        """What runs inside may run never, or often; these names mean something else there."""
+        """Enter code that may run never or often, such as a nested function, and that rebinds these names."""
         kept = self._contexts, self._states, self._dicts, self._local
         hidden = set(names)
         self._contexts, self._states = self._contexts - hidden, self._states - hidden
@@ -107,7 +107,7 @@ class StateNames:
         )
 
     def _holder(self, node: ast.expr) -> str | None:
-        """What a subscript goes into: "" for the state, or the name of a dict; `None` for anything else."""
+        """The holder of a subscript: "" for the state, or the name of a dict; `None` for anything else."""
         if self._is_state(node):
             return ""
         return node.id if isinstance(node, ast.Name) and node.id in self._dicts else None
@@ -119,7 +119,7 @@ class StateNames:
         return str(value) if isinstance(value, str) and not isinstance(value, Enum) else None
 
     def _value(self, node: ast.expr) -> object:
-        """What a constant expression stands for; `None` where that is not known."""
+        """The value of a constant expression; `None` if it is unknown."""
         try:
             if isinstance(node, ast.Constant):
                 return node.value
@@ -143,10 +143,10 @@ class StateNames:
             return "".join(known) if plain and len(known) == len(parts) else None
         return None
 
-    # --- what follows from a test -----------------------------------------------------------------
+    # --- the facts that a test implies ------------------------------------------------------------
 
     def _supposing(self, test: ast.expr) -> tuple[There, There]:
-        """The keys that are there if a test holds, and if it does not."""
+        """The keys that are definite if a test holds, and those that are if it does not."""
         if isinstance(test, ast.NamedExpr):
             return self._supposing(test.value)
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
@@ -174,7 +174,7 @@ class StateNames:
         return (got if equal or (is_none and isinstance(op, ast.IsNot | ast.NotEq)) else NOTHING), NOTHING
 
     def _got(self, node: ast.expr) -> There:
-        """The key of `state.get("key")`, which is there if that gives something."""
+        """The key of `state.get("key")`, which is definite if the result is not `None`."""
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get":
             holder = self._holder(node.func.value)
             if holder is not None and len(node.args) == 1 and (key := self._key(node.args[0])) is not None:
@@ -183,7 +183,7 @@ class StateNames:
 
 
 def is_dict_call(node: ast.expr | None) -> TypeGuard[ast.Call]:
-    """Whether it is `dict(key=value, ...)`."""
+    """True for a call `dict(key=value, ...)`."""
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or node.func.id != "dict":
         return False
     return not node.args and all(keyword.arg for keyword in node.keywords)
