@@ -28,7 +28,7 @@ class Shelf:
     asked: list[Request] = field(default_factory=list[Request])
 
     def do(self, operation: ArtifactOperation, state: Mapping[str, Any]) -> dict[str, Any]:
-        """What an operation changes in a state."""
+        """The changes of a state by an operation."""
         view = ReadOnlyState(state)
         work = operation.work(view)
         try:

@@ -186,7 +186,7 @@ def test_misspelt_names_are_answered_with_the_nearest() -> None:
 
 
 def test_a_spec_is_no_step() -> None:
-    """`A.for_llm` belongs to an agent's context; where a step is wanted, that is said."""
+    """`A.for_llm` belongs to an agent's context; as a step it is an error that says so."""
     step: Any = A.for_llm("a.md")
     with pytest.raises(
         ArgumentError, match=r"A C spec belongs to an agent: Agent\(\.\.\.\)\.context\(\.\.\.\)"

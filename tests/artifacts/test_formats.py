@@ -29,7 +29,7 @@ tables = st.lists(names, min_size=1, max_size=3, unique=True).flatmap(
 
 @given(json_values)
 def test_json_goes_both_ways(value: Any) -> None:
-    """What is written as JSON is read back as it was, with a fence around it or without."""
+    """A value that is written as JSON is read back equal, with or without a fence."""
     assert from_json(to_json(value)) == value
     assert from_json(f"```json\n{to_json(value)}\n```") == value
 
@@ -55,7 +55,7 @@ def test_any_text_is_read_or_refused_in_one_line(text: str) -> None:
 
 
 def refusal(read: Callable[[str], object], text: str) -> str:
-    """What is said of a text that cannot be read; nothing if it can."""
+    """The message for a text that cannot be read; empty if it can."""
     try:
         read(text)
     except Unfit as error:
@@ -183,13 +183,13 @@ def test_what_does_not_fit_says_so(call: Any, message: str) -> None:
     ],
 )
 def test_values_as_content(value: object, filename: str, mime: str | None, data: bytes, kind: str) -> None:
-    """The type says how a value is written, and the filename the type, unless it is said."""
+    """The type decides how a value is written; by default the filename decides the type."""
     assert content_of(value, filename, mime) == File(data, kind)
 
 
 @given(json_values)
 def test_content_goes_both_ways(value: Any) -> None:
-    """What is saved as JSON is what `decode="json"` gives back; bytes come back in base64."""
+    """`decode="json"` returns the value that was saved as JSON; bytes come back in base64."""
     file = content_of(value, "x.json")
     if not isinstance(value, str):
         assert value_of(file, "json") == value

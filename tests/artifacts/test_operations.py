@@ -70,7 +70,7 @@ def test_every_operation_is_a_factory_of_a() -> None:
 
 @KINDS
 def test_it_does_what_it_says(kind: type[ArtifactOperation]) -> None:
-    """What it needs is there, what it writes is among its effects, and it asks for the files it names."""
+    """An operation reads, writes and requests only keys and files that it declares."""
     worked = 0
     for operation, state, shelf in rounds(kind):
         before = set(shelf.files)
@@ -127,7 +127,7 @@ def test_what_it_needs_it_raises_without(kind: type[ArtifactOperation]) -> None:
 
 @KINDS
 def test_the_analysis_is_right_about_it(kind: type[ArtifactOperation]) -> None:
-    """Of a state that is known, what is said of the state after it holds: what is there, and of what type."""
+    """From a known state, the facts about the state after an operation hold: present keys and types."""
     for operation, state, shelf in rounds(kind):
         after = ran(operation, state, shelf)
         if after is None:

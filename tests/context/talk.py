@@ -49,7 +49,7 @@ def is_short(text: str) -> bool:
 
 
 def texts(selection: Selection) -> list[str]:
-    """What is selected of the conversation, as text."""
+    """The selected entries of the conversation, as text."""
     return [chosen.text for chosen in selection.conversation]
 
 

@@ -200,8 +200,7 @@ def test_what_must_be_awaited_never_counts_as_true(run: Any, told: str, operatio
     with pytest.raises(PredicateError) as caught:
         run()
     assert str(caught.value) == (
-        f"{told} is async. {operation} takes a plain function; an async one can be a separate step, "
-        "with >>."
+        f"{told} is async. {operation} takes a plain function; an async one can be a separate step, with >>."
     )
 
 

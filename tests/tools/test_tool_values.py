@@ -124,7 +124,7 @@ def test_several_are_one_by_one_in_an_agent() -> None:
 
 
 def test_a_secret_is_neither_shown_nor_stored() -> None:
-    """What a service asks for, and the headers of a connection, appear in no text and in no stored graph."""
+    """Credentials of a service, and headers of a connection, appear in no text and no stored graph."""
 
     class Connection:
         url = "http://127.0.0.1:1/mcp"
@@ -188,7 +188,7 @@ MISTAKES: dict[str, Any] = {
 
 @pytest.mark.parametrize(("message", "make"), MISTAKES.items(), ids=MISTAKES)
 def test_mistakes(message: str, make: Any) -> None:
-    """What cannot be meant is refused where it is written, in one line that says what to write."""
+    """An invalid tool is an error where it is written, in one line that says what to write."""
     with pytest.raises((ArgumentError, UnknownMethodError), match=message) as error:
         make()
     assert isinstance(error.value, ADKFluentError)
@@ -220,7 +220,7 @@ def test_what_an_agent_as_a_tool_touches() -> None:
 
 
 def test_servers_are_unknown_once() -> None:
-    """That nobody knows what the tools of servers touch is said once, with their names."""
+    """One finding names all servers whose tools may use unknown state keys."""
     tools = T.mcp("http://127.0.0.1:1/mcp") | T.retry(T.mcp("http://127.0.0.1:2/mcp"))
     issues = Agent("a").instruct("Go.").tools(tools).check().issues
     assert [(issue.severity, issue.code) for issue in issues] == [(Severity.INFO, "unknown-access")]
