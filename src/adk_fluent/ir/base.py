@@ -53,7 +53,7 @@ class Node(Frozen):
     speaks: ClassVar[bool] = False
     """True if it answers itself, by a model or another program."""
     asks: ClassVar[bool] = False
-    """True if it asks a person."""
+    """Whether it asks a person."""
 
     name: str = ""
     annotations: Annotations = NO_ANNOTATIONS

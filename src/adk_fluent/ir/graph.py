@@ -81,7 +81,7 @@ def edges(root: Node) -> tuple[Edge, ...]:
 
 
 def inevitable_transfers(node: Node) -> tuple[TransferNode, ...]:
-    """The transfers that run whenever `node` runs, independent of the state and the models."""
+    """The transfers that run whenever `node` does, whatever the state and the models say."""
     if isinstance(node, TransferNode):
         return () if node.condition is not None else (node,)
     match node.runs:
@@ -99,7 +99,7 @@ def inevitable_transfers(node: Node) -> tuple[TransferNode, ...]:
 
 
 def _may_end(node: Node) -> bool:
-    """True if the next step in the sequence of this node runs only under some condition."""
+    """Whether it depends on something if what follows this node in its sequence runs."""
     if isinstance(node.runs, (*ONE_COUNTS, PerItem)):
         return any(isinstance(step, TransferNode) for step in walk(node))
     return node.asks or isinstance(node, TransferNode)

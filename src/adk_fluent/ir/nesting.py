@@ -70,6 +70,6 @@ def _distinct(root: Node) -> list[Node]:
 
 
 def _inside(node: Node, named: Mapping[str, Node]) -> tuple[Node, ...]:
-    """The steps that may run inside a step."""
+    """The steps that may run inside one."""
     target = named.get(node.target) if isinstance(node, TransferNode) else None
     return node.children if target is None else (target,)

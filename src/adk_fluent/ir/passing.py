@@ -188,7 +188,7 @@ _LATE: Final[Mapping[type[Execution], str]] = {
 
 
 def _structured(agent: Node) -> bool:
-    """True if an agent answers in JSON."""
+    """Whether an agent answers in JSON."""
     if not isinstance(agent, AgentNode):
         return getattr(agent, "output_schema", None) not in (UNSET, None)
     written = agent.written_fields

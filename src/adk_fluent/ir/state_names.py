@@ -72,7 +72,7 @@ class StateNames:
             n.id for n in ast.walk(self._node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
         ]
         self._whole = self._contexts.isdisjoint(stored)
-        for _ in range(3):  # a name may be an alias of another
+        for _ in range(3):  # one name may stand for another
             for name, found in values.items():
                 only = bool(found) and len(found) == stored.count(name)
                 if found and all(value and self._is_state(value) for value in found) and only:
@@ -84,7 +84,7 @@ class StateNames:
 
     @contextmanager
     def _apart(self, names: Iterable[str]) -> Generator[None]:
-        """Enter code that may run never or often, such as a nested function, and that rebinds these names."""
+        """What runs inside may run never, or often; these names mean something else there."""
         kept = self._contexts, self._states, self._dicts, self._local
         hidden = set(names)
         self._contexts, self._states = self._contexts - hidden, self._states - hidden
@@ -119,7 +119,7 @@ class StateNames:
         return str(value) if isinstance(value, str) and not isinstance(value, Enum) else None
 
     def _value(self, node: ast.expr) -> object:
-        """The value of a constant expression; `None` if it is unknown."""
+        """What a constant expression stands for; `None` where that is not known."""
         try:
             if isinstance(node, ast.Constant):
                 return node.value
