@@ -475,8 +475,8 @@ ONE_LINE_FOR_EACH: list[tuple[Callable[[], object], str]] = [
     ),
     (
         lambda: untyped.when(counted, P.task("t")),
-        "P.when(): 'counted' declares that it writes 'n', and here it can only read. Write in a step of its "
-        "own: a function of the state that returns a dict, or S.set(...).",
+        "P.when(): 'counted' declares that it writes 'n', and here it can only read. Write in a "
+        "separate step: a function of the state that returns a dict, or S.set(...).",
     ),
     (lambda: untyped.when("", P.task("t")), "P.when() takes a state key as text, not str ''."),
     (lambda: untyped.when("a", "text"), "P.when() takes a P prompt, not str 'text'."),
