@@ -37,12 +37,10 @@ LATER: Final = (
     "a2a",
     "adopt",
     "analysis",
-    "artifacts",
     "backends",
     "cli",
     "config.py",
     "content.py",
-    "context",
     "contracts",
     "cost",
     "debug",
@@ -56,7 +54,6 @@ LATER: Final = (
     "local",
     "middleware",
     "patterns",
-    "prompt",
     "serve",
     "spelling.py",
     "state",
@@ -64,7 +61,6 @@ LATER: Final = (
     "telemetry",
     "testing",
     "tide",
-    "tools",
     "visibility.py",
     "viz",
 )
@@ -73,8 +69,11 @@ LATER: Final = (
 ING: Final = {"streaming": "the public name of a feature"}
 """Names of modules that may end in "ing", and why."""
 
-SAME_CLASS: Final[dict[str, str]] = {}
+SAME_CLASS: Final = {"Stored": "stored graphs hold the name; each package has its own stored form"}
 """Names that several public classes may share, and why."""
+
+KEPT: Final = {"whoever follows them suits this audience": "recorded runs hold this request to a model"}
+"""Texts that stay although they have a refused word, and why."""
 
 _OPENER = re.compile(r"(?:What|Who|Whose|Whom|Whether|How|Where|Which|When)\b")
 _ROW = re.compile(r"^\|(?:(?:\\\||[^|])*\|){2} *((?:\\\||[^|])*?) *\|$", re.MULTILINE)
@@ -116,7 +115,7 @@ def faults(path: Path, refused: re.Pattern[str]) -> Iterator[str]:
     for line, fault in openers(ast.parse(text)):
         yield f"{place}:{line}: {fault}"
     for line, content in enumerate(text.splitlines(), 1):
-        for found in refused.findall(content):
+        for found in () if any(kept in content for kept in KEPT) else refused.findall(content):
             yield f'{place}:{line}: "{found}": see docs/contribute/glossary.md'
 
 

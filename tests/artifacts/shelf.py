@@ -6,8 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from adk_fluent.artifacts.asking import Delete, File, Latest, Load, Names, Request, Save
 from adk_fluent.artifacts.operations import ArtifactOperation
+from adk_fluent.artifacts.requests import (
+    DeleteFile,
+    File,
+    LatestVersion,
+    ListFiles,
+    LoadFile,
+    Request,
+    SaveFile,
+)
 from adk_fluent.errors import ArtifactError
 from adk_fluent.state.delta import ReadOnlyState, differing
 
@@ -20,7 +28,7 @@ class Shelf:
     asked: list[Request] = field(default_factory=list[Request])
 
     def do(self, operation: ArtifactOperation, state: Mapping[str, Any]) -> dict[str, Any]:
-        """What an operation changes in a state."""
+        """The changes of a state by an operation."""
         view = ReadOnlyState(state)
         work = operation.work(view)
         try:
@@ -33,17 +41,17 @@ class Shelf:
 
     def answer(self, request: Request) -> Any:
         match request:
-            case Save(filename, file):
+            case SaveFile(filename, file):
                 versions = self.files.setdefault(filename, [])
                 versions.append(file)
                 return len(versions) - 1
-            case Load(filename, version):
+            case LoadFile(filename, version):
                 return self.versions(filename)[-1 if version is None else version]
-            case Latest(filename):
+            case LatestVersion(filename):
                 return len(self.versions(filename)) - 1
-            case Names():
+            case ListFiles():
                 return sorted(self.files)
-            case Delete(filename):
+            case DeleteFile(filename):
                 self.files.pop(filename, None)
 
     def versions(self, filename: str) -> list[File]:

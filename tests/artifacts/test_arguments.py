@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from adk_fluent import A, Agent, Pipeline, S, T
-from adk_fluent.artifacts.operations import Load, Publish, Save, Snapshot, Version, When
+from adk_fluent.artifacts.operations import ConditionalOperations, Load, Publish, Save, Snapshot, Version
 from adk_fluent.errors import ADKFluentError, ArgumentError, UnknownMethodError
 from adk_fluent.ir import ArtifactNode, Match
 from adk_fluent.state import StateSchema
@@ -58,7 +58,7 @@ def test_when_takes_a_key_or_a_predicate() -> None:
     """A key stands for "set and true"; a chain runs in order."""
     step = A.when("flag", A.delete("a") >> A.delete("b"))
     found = operation(step)
-    assert isinstance(found, When)
+    assert isinstance(found, ConditionalOperations)
     assert found.test == Match("flag", "truthy", True)
     assert [type(node) for node in found.steps] == [ArtifactNode, ArtifactNode]
 
@@ -149,7 +149,7 @@ BAD: list[tuple[Any, str]] = [
     (lambda: ANY.when("k", "x"), "A.when() takes A operations only, not str 'x'."),
     (
         lambda: ANY.when(later, A.list()),
-        "A.when() takes a plain function; an async one can be a step of its own",
+        "A.when() takes a plain function; an async one can be a separate step",
     ),
     (lambda: ANY.when(3, A.list()), "A.when() takes a function of the state, not int 3."),
     (
@@ -186,7 +186,7 @@ def test_misspelt_names_are_answered_with_the_nearest() -> None:
 
 
 def test_a_spec_is_no_step() -> None:
-    """`A.for_llm` belongs to an agent's context; where a step is wanted, that is said."""
+    """`A.for_llm` belongs to an agent's context; as a step it is an error that says so."""
     step: Any = A.for_llm("a.md")
     with pytest.raises(
         ArgumentError, match=r"A C spec belongs to an agent: Agent\(\.\.\.\)\.context\(\.\.\.\)"

@@ -9,11 +9,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from adk_fluent.artifacts.asking import File
 from adk_fluent.artifacts.content import DECODINGS, content_of, value_of
+from adk_fluent.artifacts.filenames import NAMES, fault_of, is_mime, is_text, mime_of, stem
 from adk_fluent.artifacts.formats import Unfit, from_csv, from_json, from_markdown, to_csv, to_json, to_text
-from adk_fluent.artifacts.mime import NAMES, is_mime, is_text, mime_of
-from adk_fluent.artifacts.names import fault_of, stem
+from adk_fluent.artifacts.requests import File
 from tests.hostile import UNITS
 
 plain = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
@@ -30,7 +29,7 @@ tables = st.lists(names, min_size=1, max_size=3, unique=True).flatmap(
 
 @given(json_values)
 def test_json_goes_both_ways(value: Any) -> None:
-    """What is written as JSON is read back as it was, with a fence around it or without."""
+    """A value that is written as JSON is read back equal, with or without a fence."""
     assert from_json(to_json(value)) == value
     assert from_json(f"```json\n{to_json(value)}\n```") == value
 
@@ -56,7 +55,7 @@ def test_any_text_is_read_or_refused_in_one_line(text: str) -> None:
 
 
 def refusal(read: Callable[[str], object], text: str) -> str:
-    """What is said of a text that cannot be read; nothing if it can."""
+    """The message for a text that cannot be read; empty if it can."""
     try:
         read(text)
     except Unfit as error:
@@ -142,7 +141,7 @@ def loop() -> list[Any]:
         (lambda: to_json(object), "cannot be written as JSON: Object of type type is not JSON serializable"),
         (lambda: to_json(float("nan")), "cannot be written as JSON: Out of range float values"),
         (lambda: to_json(loop()), "cannot be written as JSON: Circular reference detected"),
-        (lambda: to_text([{1}]), "holds what cannot be written as text: Object of type set"),
+        (lambda: to_text([{1}]), "holds a value that cannot be written as text: Object of type set"),
         (lambda: from_json("{'a': 1}"), "is no JSON: Expecting property name"),
         (lambda: from_json("[NaN]"), "is no JSON: NaN is no JSON"),
         (lambda: from_json(" null "), "is null, and a state key cannot hold that"),
@@ -184,13 +183,13 @@ def test_what_does_not_fit_says_so(call: Any, message: str) -> None:
     ],
 )
 def test_values_as_content(value: object, filename: str, mime: str | None, data: bytes, kind: str) -> None:
-    """The type says how a value is written, and the filename the type, unless it is said."""
+    """The type decides how a value is written; by default the filename decides the type."""
     assert content_of(value, filename, mime) == File(data, kind)
 
 
 @given(json_values)
 def test_content_goes_both_ways(value: Any) -> None:
-    """What is saved as JSON is what `decode="json"` gives back; bytes come back in base64."""
+    """`decode="json"` returns the value that was saved as JSON; bytes come back in base64."""
     file = content_of(value, "x.json")
     if not isinstance(value, str):
         assert value_of(file, "json") == value

@@ -12,8 +12,8 @@ from google.adk.sessions import InMemorySessionService
 from google.genai import types
 
 from adk_fluent import A, Agent, C, Pipeline
-from adk_fluent.artifacts.asking import File
-from adk_fluent.artifacts.mime import Mime
+from adk_fluent.artifacts.filenames import Mime
+from adk_fluent.artifacts.requests import File
 from adk_fluent.backends.adk.artifacts.parts import shown, to_file
 from adk_fluent.context.spec import Context
 from adk_fluent.errors import ArtifactError
@@ -30,7 +30,7 @@ FILES = Pipeline(
 
 
 async def request(spec: Context, **state: Any) -> LlmRequest:
-    """What an agent with a context is sent, after another agent has spoken."""
+    """The request to an agent with a context, after another agent has spoken."""
     backend = mock_backend({"first": "FIRST", "eye": "seen"})
     await (FILES >> Agent("first") >> Agent("eye").context(spec)).run(
         "QUESTION", backend=backend, state=state
@@ -71,7 +71,7 @@ async def test_a_picture_reaches_the_model_as_a_part() -> None:
     ],
 )
 async def test_what_models_do_not_take_is_sent_as_text(name: str, text: str) -> None:
-    """Text is sent as text; of other files the model is told that they are there."""
+    """Text is sent as text; for other files the model receives a note."""
     assert said(await request(A.for_llm(name)))[0] == f"Artifact {name} is: | {text}"
 
 
@@ -153,7 +153,7 @@ def test_a_link_is_sent_as_it_is() -> None:
 
 
 async def test_a_model_saves_lists_and_loads() -> None:
-    """What a model saves is a version like any other; what it loads is shown to it."""
+    """An artifact that a model saves is a version like any other; one that it loads is sent to it."""
     tools = (A.tool.save(), A.tool.load(), A.tool.list())
     backend = mock_backend(
         {
@@ -178,7 +178,7 @@ async def test_a_model_saves_lists_and_loads() -> None:
 
 
 async def test_a_model_is_told_what_it_did_wrong() -> None:
-    """A name or content that cannot be is an answer of the tool, and the run goes on."""
+    """An invalid name or content is an answer of the tool, and the run continues."""
     wrong = [("", "x"), ("../x", "x"), ("cat.png", "no base64!")]
     calls = [call_tool("save_artifact", filename=name, content=content) for name, content in wrong]
     result = (
@@ -224,7 +224,7 @@ async def test_tools_on_a_runner_without_an_artifact_service(kind: str) -> None:
 
 
 async def test_tools_use_the_service_of_the_run() -> None:
-    """What is in the service from before is listed for the model."""
+    """Artifacts from earlier runs are listed for the model."""
     service = InMemoryArtifactService()
     backend = mock_backend({"clerk": [call_tool("list_artifacts"), "done"]}, artifact_service=service)
     await A.save("old.md", "x").run("go", backend=backend, session_id="s")

@@ -16,8 +16,8 @@ from adk_fluent.analysis.plan import plan
 from adk_fluent.analysis.values.fact import ABSENT, PRESENT, UNKNOWN, Fact
 from adk_fluent.analysis.values.knowledge import Knowledge
 from adk_fluent.analysis.values.operations import apply_transform
-from adk_fluent.artifacts.asking import Delete, File, Latest, Load, Save
 from adk_fluent.artifacts.operations import OPERATIONS, ArtifactOperation
+from adk_fluent.artifacts.requests import DeleteFile, File, LatestVersion, LoadFile, SaveFile
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.contracts import check_all
 from adk_fluent.errors import ADKFluentError, ArtifactError, MissingKeyError
@@ -70,7 +70,7 @@ def test_every_operation_is_a_factory_of_a() -> None:
 
 @KINDS
 def test_it_does_what_it_says(kind: type[ArtifactOperation]) -> None:
-    """What it needs is there, what it writes is among its effects, and it asks for the files it names."""
+    """An operation reads, writes and requests only keys and files that it declares."""
     worked = 0
     for operation, state, shelf in rounds(kind):
         before = set(shelf.files)
@@ -91,12 +91,12 @@ def test_it_does_what_it_says(kind: type[ArtifactOperation]) -> None:
         uses = {(use.how, use.filename) for use in operation.artifacts}
         for request in shelf.asked:
             match request:
-                case Save(filename):
+                case SaveFile(filename):
                     assert ("saves", filename) in uses
-                case Load(filename) | Latest(filename):
+                case LoadFile(filename) | LatestVersion(filename):
                     assert ("reads", filename) in uses
                     assert filename in before or ("saves", filename) in uses
-                case Delete(filename):
+                case DeleteFile(filename):
                     assert ("deletes", filename) in uses
                 case _:
                     pass
@@ -127,7 +127,7 @@ def test_what_it_needs_it_raises_without(kind: type[ArtifactOperation]) -> None:
 
 @KINDS
 def test_the_analysis_is_right_about_it(kind: type[ArtifactOperation]) -> None:
-    """Of a state that is known, what is said of the state after it holds: what is there, and of what type."""
+    """From a known state, the facts about the state after an operation hold: present keys and types."""
     for operation, state, shelf in rounds(kind):
         after = ran(operation, state, shelf)
         if after is None:

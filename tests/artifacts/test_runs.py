@@ -91,7 +91,7 @@ async def test_versions(kind: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["memory", "file"])
 async def test_the_scope_of_a_user(kind: str, tmp_path: Path) -> None:
-    """What is saved for the user is there in all their sessions, under a name that starts with `user:`."""
+    """An artifact with a name that starts with `user:` is present in all sessions of the user."""
     backend = mock_backend({}, artifact_service=service_of(kind, tmp_path))
     save = A.save("prefs.json", {"dark": True}, scope="user") >> A.save("own.md", "x")
     await save.run("go", backend=backend, session_id="one")
@@ -102,7 +102,7 @@ async def test_the_scope_of_a_user(kind: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["memory", "file"])
 async def test_items_that_save_one_file_at_the_same_time(kind: str, tmp_path: Path) -> None:
-    """Each item of a map gets a version of its own, and a file of its own where the item names it."""
+    """Each item of a map gets a separate version, and a separate file if the item names it."""
     service = service_of(kind, tmp_path)
     backend = mock_backend({}, artifact_service=service)
     body = A.publish("all.md", from_key="_item") >> A.publish("{_item}.md", from_key="_item")
@@ -193,7 +193,7 @@ COMPOSITES: dict[str, Expr[Any]] = {
 
 @pytest.mark.parametrize("name", COMPOSITES)
 async def test_in_every_composite(name: str) -> None:
-    """What one step saves another can read, wherever they stand, and the run's events say what was saved."""
+    """A step can read an artifact that another step saved, and the run's events report each save."""
     responses = {"a": "A", "boss": call_tool("transfer_to_agent", agent_name="filing")}
     state = {"k": "v", "items": ["one"]}
     result = await COMPOSITES[name].run("go", backend=mock_backend(responses), state=state)
@@ -203,7 +203,7 @@ async def test_in_every_composite(name: str) -> None:
 
 @pytest.mark.filterwarnings("ignore:The `plugins` argument:DeprecationWarning")  # ADK's, of its own AgentTool
 async def test_inside_an_agent_that_is_a_tool() -> None:
-    """What a pipeline behind a tool saves is in the session of the agent that called it."""
+    """A pipeline behind a tool saves artifacts in the session of the agent that called it."""
     backend = mock_backend({"boss": [call_tool("filing", request="go"), "done"], "inner": "text"})
     inner = Agent("inner").writes("t").artifacts(A.publish("t.md"), A.version("t.md"), A.delete("no.md"))
     boss = Agent("boss").tool(AgentTool(inner.named("filing").build()))
@@ -231,7 +231,7 @@ PAUSES: dict[str, Callable[[Expr[Any]], Expr[Any]]] = {
     "step", [A.save("n.md", "x"), A.when("on", A.delete("old.md") >> A.save("n.md", "x"))]
 )
 async def test_nothing_is_done_twice_after_a_pause(where: str, step: Expr[Any], tmp_path: Path) -> None:
-    """What was saved before a pause is not saved again when the run goes on, in another process."""
+    """A run that resumes in another process does not save artifacts from before the pause again."""
     pipeline = PAUSES[where](step) >> A.version("n.md")
     responses = {"slow": "late"}
     paused = await pipeline.run(
@@ -327,7 +327,7 @@ async def test_a_rewind_leaves_files_of_the_user() -> None:
 
 
 async def test_a_rewind_that_cannot_take_files_back_changes_nothing() -> None:
-    """Where the artifact service fails, the error names it, and the state stays as well."""
+    """If the artifact service fails, the error names it, and the state stays unchanged."""
 
     class Full(InMemoryArtifactService):
         async def delete_artifact(self, **place: Any) -> None:
@@ -448,7 +448,7 @@ async def test_what_goes_wrong_is_one_line_that_names_the_step(step: Expr[Any], 
 
 
 async def test_a_service_that_fails_is_named() -> None:
-    """What the artifact service raised is told in one line, with its name, and stands behind it."""
+    """An error of the artifact service is one line with its name, and is chained as the cause."""
     backend = mock_backend({}, artifact_service=Broken())
     with pytest.raises(ArtifactError) as caught:
         await A.save("a.md", "x").run("go", backend=backend)
@@ -459,7 +459,7 @@ async def test_a_service_that_fails_is_named() -> None:
 
 
 async def test_a_missing_artifact_is_a_failure_that_a_fallback_catches() -> None:
-    """`//` goes on with the next way."""
+    """`//` continues with the next alternative."""
     expression = (A.load("cache.md") >> Agent("a")) // Agent("b")
     assert await expression.ask_async("go", backend=mock_backend({"b": "from b"})) == "from b"
 

@@ -136,7 +136,7 @@ def test_async_functions_are_refused_where_they_would_not_be_awaited(make: Any) 
 )
 def test_async_transforms_cannot_hide_in_others(make: Any) -> None:
     """An async transform inside `when`, `branch` or `+` is refused with what to do instead."""
-    with pytest.raises(ArgumentError, match=r"an async one can be a step of its own, with >>"):
+    with pytest.raises(ArgumentError, match=r"an async one can be a separate step, with >>"):
         make()
 
 

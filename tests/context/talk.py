@@ -8,7 +8,7 @@ from google.adk.models.llm_request import LlmRequest
 from google.adk.sessions import InMemorySessionService
 from google.genai import types
 
-from adk_fluent.context.entries import Call, Entry, Response
+from adk_fluent.context.entries import CallPart, Entry, ResponsePart
 from adk_fluent.context.selection import Selection, select
 from adk_fluent.context.spec import Context
 from adk_fluent.expr.base import Expr
@@ -33,14 +33,14 @@ def talk(*said: tuple[str, str], start: int = 0) -> list[Entry]:
     return entries
 
 
-def call(name: str, key: str) -> Call:
+def call(name: str, key: str) -> CallPart:
     """A tool call with that id."""
-    return Call(name, "{}", key)
+    return CallPart(name, "{}", key)
 
 
-def answer(name: str, key: str, result: str = '{"ok": true}') -> Response:
+def answer(name: str, key: str, result: str = '{"ok": true}') -> ResponsePart:
     """The result of a tool call with that id."""
-    return Response(name, result, key)
+    return ResponsePart(name, result, key)
 
 
 def is_short(text: str) -> bool:
@@ -49,7 +49,7 @@ def is_short(text: str) -> bool:
 
 
 def texts(selection: Selection) -> list[str]:
-    """What is selected of the conversation, as text."""
+    """The selected entries of the conversation, as text."""
     return [chosen.text for chosen in selection.conversation]
 
 

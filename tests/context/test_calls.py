@@ -107,7 +107,7 @@ async def test_a_run_leaves_nothing_behind() -> None:
 
 @pytest.mark.usefixtures("unlogged")
 async def test_an_instruction_that_raises_leaves_nothing_behind() -> None:
-    """Where the context was prepared and the instruction then raises, nothing is kept of the call."""
+    """If the instruction raises after the context was prepared, nothing is kept of the call."""
 
     async def fail(ctx: ReadonlyContext) -> str:
         raise ValueError("no instruction")
@@ -143,7 +143,7 @@ async def test_a_call_that_is_cancelled_leaves_nothing_behind() -> None:
 
 
 async def test_an_instruction_asked_for_outside_a_run_is_not_kept() -> None:
-    """Whoever asks an agent for its instruction leaves nothing that a later run could take."""
+    """A request for an agent's instruction leaves nothing that a later run could take."""
     me: Any = Agent("me").context(C.window(2) + C.from_state("k")).build()
     ctx = context_of(me, {"k": "v"})
     text, _ = await me.canonical_instruction(ReadonlyContext(ctx))

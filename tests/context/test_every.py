@@ -11,13 +11,12 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from adk_fluent import A, C
-from adk_fluent.context.asking import Ask, Exchange
-from adk_fluent.context.entries import Entry, Scene, Selection
+from adk_fluent.context.entries import TEMPLATE, Entry, Scene, Selection, text
+from adk_fluent.context.helper_requests import Ask, Exchange
 from adk_fluent.context.operations import OPERATIONS
-from adk_fluent.context.rendering import TEMPLATE, text
 from adk_fluent.context.selection import scene_of, selecting
 from adk_fluent.context.spec import Context
-from adk_fluent.context.view import View
+from adk_fluent.context.view import ContextView
 from adk_fluent.errors import ContextError, MissingKeyError
 from tests import samples
 from tests.context.every import SPECS, conversations, specs, states
@@ -54,7 +53,7 @@ every_spec = pytest.mark.parametrize("spec", SPECS, ids=repr)
 
 
 def told(question: Exchange) -> Any:
-    """What a helper model answers: something that can be used."""
+    """A usable answer of a helper model."""
     if not isinstance(question, Ask):
         return None
     if question.texts:
@@ -66,7 +65,7 @@ def told(question: Exchange) -> Any:
 
 @dataclasses.dataclass
 class Run:
-    """What came of a spec, and what it asked."""
+    """The selection of a spec, and its requests."""
 
     selection: Selection | None
     asked: list[Exchange]
@@ -93,14 +92,14 @@ def run(spec: Context, entries: list[Entry], state: Mapping[str, Any], *, failin
 
 
 def test_every_class_is_an_operation() -> None:
-    """The classes below `Context` are the operations, each under a name of its own."""
+    """The subclasses of `Context` are the operations, each with a unique name."""
     assert {cls.op: cls for cls in classes()} == dict(OPERATIONS)
     assert "" not in OPERATIONS
 
 
 @every_class
 def test_an_operation_is_a_frozen_value_with_examples(cls: type[Context]) -> None:
-    """Each is a value of its own fields, says what it is for, and is among those that tests are run on."""
+    """Each operation is a value of its fields, has a docstring, and has an example in these tests."""
     assert cls.__doc__
     assert "__dataclass_fields__" in vars(cls)
     assert EXAMPLES[cls]
@@ -173,7 +172,7 @@ def test_only_a_key_that_is_needed_stops_it(spec: Context, entries: list[Entry],
 
 @given(specs, states)
 def test_what_conditions_leave_is_what_was_said(spec: Context, state: dict[str, Any]) -> None:
-    """Whether anything is left, and whether it selects, is one of the ways that it says there are."""
+    """After its conditions are decided, a spec is in one of its declared `ways`, or vanishes if it may."""
     left = spec.resolved(state)
     assert left is not None or spec.may_vanish
     assert left is None or left.is_selection in spec.ways
@@ -188,7 +187,7 @@ class Held:
     entries: list[Entry]
 
     @cached_property
-    def view(self) -> View:
+    def view(self) -> ContextView:
         """What the spec says is seen."""
         return self.spec.view()
 
@@ -221,7 +220,7 @@ def hold_what_is_shown(held: Held, chosen: Selection) -> None:
 
 
 def hold_what_is_sure(held: Held, chosen: Selection) -> None:
-    """Where nothing is left open, every text is seen that the view promises."""
+    """If the view is not `unknown`, every text that it shows is selected."""
     seen = held.view
     if seen.unknown or seen.history == "none":
         return
@@ -235,7 +234,7 @@ def hold_what_is_sure(held: Held, chosen: Selection) -> None:
 
 
 def hold_what_is_untouched(held: Held, chosen: Selection) -> None:
-    """What is said to be left to ADK is."""
+    """A conversation that is declared as untouched is left to ADK."""
     if held.spec.is_untouched:
         assert chosen.untouched
         events = [entry.index for entry in chosen.conversation if entry.kind == "event"]
@@ -243,7 +242,7 @@ def hold_what_is_untouched(held: Held, chosen: Selection) -> None:
 
 
 def hold_what_is_written(held: Held, chosen: Selection, state: State) -> None:
-    """No other keys are written than is said, and the sure ones wherever there is something to write."""
+    """A spec writes only declared keys, and the sure ones whenever there is something to write."""
     spec = held.spec
     written = {key for key, _ in chosen.writes}
     left = spec.resolved(state)
@@ -304,7 +303,7 @@ def test_what_two_of_them_say_is_what_happens(spec: Context) -> None:
 
 @given(specs, conversations(), states)
 def test_what_is_selected_is_delivered_one_way(spec: Context, entries: list[Entry], state: State) -> None:
-    """What is selected stands in the block or among the messages, state values always in the block."""
+    """Selected entries are in the block or among the messages; state values are always in the block."""
     chosen = run(spec, entries, state).selection
     if chosen is None:
         return

@@ -16,8 +16,7 @@ from pydantic import BaseModel, PrivateAttr
 from adk_fluent import Agent, C, Loop, P
 from adk_fluent.backends.events import Usage
 from adk_fluent.config import ExecutionConfig
-from adk_fluent.context.entries import estimate_tokens
-from adk_fluent.context.rendering import TAG
+from adk_fluent.context.entries import TAG, estimate_tokens
 from adk_fluent.context.spec import Context
 from adk_fluent.errors import MissingKeyError, MockError
 from adk_fluent.testing import MockBackend, call_tool, mock_backend
@@ -44,7 +43,7 @@ def pipeline(spec: Context) -> Any:
 
 
 def backend(**responses: Any) -> MockBackend:
-    """A mock backend with a session service of its own."""
+    """A mock backend with a separate session service."""
     return mock_backend(
         {**SAYS, **{key.replace("__", ":"): value for key, value in responses.items()}},
         session_service=InMemorySessionService(),
@@ -52,7 +51,7 @@ def backend(**responses: Any) -> MockBackend:
 
 
 def question(request: LlmRequest) -> str:
-    """What a helper model was asked."""
+    """The request to a helper model."""
     ((_, text),) = contents(request)
     return text
 
@@ -117,7 +116,7 @@ async def test_a_summary_of_tool_use_only() -> None:
 
 
 async def test_nothing_to_summarize_asks_nobody() -> None:
-    """Where nothing is selected no model is asked."""
+    """If nothing is selected, no model is asked."""
     mock = backend(me__summarize="SHORT")
     await Agent("me").context(C.summarize()).run("GO", backend=mock)
     assert mock.calls.get("me:summarize", []) == []
@@ -218,7 +217,7 @@ async def test_distill() -> None:
 
 
 async def test_what_a_context_finds_reaches_later_agents() -> None:
-    """A key that a context writes is there for whoever comes next, `temp:` ones in the same run."""
+    """Later steps read a key that a context writes; a `temp:` key only in the same run."""
     mock = backend(me__distill="FACTS")
     for key in ("facts", "temp:facts"):
         found = Agent("me").context(C.distill(into=key))
@@ -240,7 +239,7 @@ async def test_rolling_with_a_summary() -> None:
 
 @pytest.mark.parametrize("name", ["budget", "manus_cascade"])
 async def test_a_budget_kept_by_a_summary(name: str) -> None:
-    """What is too long is summarized from its older end, and never exceeds the budget."""
+    """A selection that is too long is summarized from its older end, and never exceeds the budget."""
     said = {f"a{i}": f"A{i} " + "word " * 12 for i in range(6)}
     spec = C.budget(60, overflow="summarize") if name == "budget" else C.manus_cascade(60)
     first, *others = [Agent(agent) for agent in said]
@@ -267,7 +266,7 @@ async def test_manus_cascade_stops_at_the_first_that_fits() -> None:
 
 
 async def test_the_text_of_a_context_can_be_piped_on() -> None:
-    """What a model made is a selection like any other."""
+    """The answer of a helper model is a selection like any other."""
     mock = backend(me__summarize="a SECRET summary")
     await pipeline(C.summarize() | C.redact("SECRET")).run("GO", backend=mock)
     assert system(mock.calls["me"][0]) == block("[summary]: a [REDACTED] summary")
@@ -353,7 +352,7 @@ async def test_an_answer_is_kept_for_the_same_content() -> None:
 
 
 async def test_other_content_is_asked_about_anew() -> None:
-    """When the content changes the model is asked again."""
+    """If the content changes, the model is asked again."""
     me = Agent("me").context(C.select(author="writer") | C.summarize())
     mock = backend(writer=["W-1", "W-2"], me__summarize=["ONE", "TWO"])
     backend_calls = await ask(

@@ -139,7 +139,7 @@ PIECES = [
 
 @given(st.lists(st.sampled_from(PIECES), max_size=6))
 def test_portable_templates_are_rendered_as_adk_does(pieces: list[str]) -> None:
-    """What is left to ADK is what ADK's own injection renders to the same text."""
+    """Instructions are left to ADK only if ADK's own injection renders them to the same text."""
     template = "".join(pieces)
     if not is_portable(template):
         return
@@ -161,7 +161,7 @@ def test_text_stays_text_where_every_release_agrees(template: str, portable: boo
 
 
 async def test_a_missing_key_is_explained_alike() -> None:
-    """A missing key gives the same error whoever renders the instruction; doubled braces are explained."""
+    """A missing key gives the same error in ADK and here; the error explains doubled braces."""
     messages: list[str] = []
     for agent in (
         Agent("me").instruct("{topik}"),
@@ -257,7 +257,7 @@ async def test_neither_overwrites_the_other(instruction: Any, context_first: boo
 
 
 async def test_a_function_is_used_as_it_is() -> None:
-    """What a function gives is no template, and it may be async."""
+    """The result of an instruction function is no template; the function may be async."""
 
     async def later(ctx: Any) -> str:
         return f"{ctx.agent_name}: {{name}}"
@@ -292,7 +292,7 @@ async def test_a_static_instruction_stays_static() -> None:
 
 
 async def test_a_static_instruction_and_nothing_else() -> None:
-    """Where context and instruction are empty nothing is added beside the static part."""
+    """If context and instruction are empty, nothing is added beside the static part."""
     for agent in (Agent("me").static("STATIC").context(C.none()), Agent("me").static("STATIC").reads("x")):
         request = await last(agent, "me", "GO", responses={"me": "M"})
         assert system(request) == "STATIC"
@@ -373,7 +373,7 @@ async def test_a_context_goes_on_after_a_pause() -> None:
 
 
 async def test_a_helper_is_not_in_the_way_of_a_pause() -> None:
-    """Tokens of a helper are reported without disturbing how a paused run goes on."""
+    """Tokens of a helper model are reported, and a paused run still resumes."""
     calls: list[int] = []
 
     def pay(amount: int) -> str:
@@ -386,7 +386,7 @@ async def test_a_helper_is_not_in_the_way_of_a_pause() -> None:
     service = InMemorySessionService()
     expression = Agent("writer") >> agent
     paused = await expression.run("GO", backend=mock_backend(script, session_service=service))
-    # Another process: nothing is kept, so the helper is asked again when the run goes on.
+    # Another process: nothing is kept, so the helper is asked again when the run resumes.
     other = mock_backend({**script, "me": "M"}, session_service=service)
     result = await expression.resume(
         session_id=paused.session_id, approvals={paused.pending[0].id: True}, backend=other

@@ -6,10 +6,9 @@ import pytest
 from pydantic import BaseModel
 
 from adk_fluent import C
-from adk_fluent.context.entries import Entry, FileRef, estimate_tokens
-from adk_fluent.context.filters import Filter
+from adk_fluent.context.entries import Entry, FileRef, block, estimate_tokens, line, text, tokens
+from adk_fluent.context.filters import EntryFilter
 from adk_fluent.context.operations import OPERATIONS
-from adk_fluent.context.rendering import block, line, text, tokens
 from adk_fluent.context.selection import Selection, scene_of, select, selecting
 from adk_fluent.context.spec import Context
 from adk_fluent.errors import ContextError, MissingKeyError
@@ -220,7 +219,7 @@ def test_the_default_count_of_tokens() -> None:
 
 
 def test_a_budget_leaves_out_the_oldest() -> None:
-    """What is over the budget is left out from the oldest on."""
+    """Entries over the budget are left out, the oldest first."""
     assert chosen(C.budget(11), TALK) == ["w2", "m2", "w3"]
     assert chosen(C.budget(9, count_tokens=len), TALK) == []
     assert chosen(C.budget(10**6), TALK) == chosen(C.default(), TALK)
@@ -311,7 +310,7 @@ def test_the_middle_texts_go_first(count: int, room: int, kept: list[int]) -> No
     ],
 )
 def test_of_equally_relevant_texts_the_newest_stay(scores: list[int], top_k: int, kept: list[str]) -> None:
-    """Where a scorer cannot tell texts apart, `relevant` keeps the newest; those kept stay in their order."""
+    """If a scorer gives equal scores, `relevant` keeps the newest texts, in their order."""
     known = dict(zip("abcd", scores, strict=True))
     spec = C.relevant(query="q", top_k=top_k, scorer=lambda query, text: known[text])
     assert chosen(spec, talk(*(("writer", said) for said in "abcd"))) == kept
@@ -402,7 +401,7 @@ FILTERS: dict[str, list[Context]] = {
 
 
 def answered(spec: Context, entries: list[Entry]) -> Selection:
-    """What a spec selects when every helper model answers."""
+    """The selection of a spec if every helper model answers."""
     steps = selecting(spec, scene_of(entries, agent="me", now=11))
     said: dict[str, str] = {"relevant": "[1, 5]", "extract": '{"word": "x"}'}
     try:
@@ -426,7 +425,7 @@ def test_no_operation_tears_a_call_from_its_result(op: str) -> None:
 
 def test_every_operation_is_asked_whether_it_tears() -> None:
     """The test above knows all that `C` can leave out; `select` and `project` alone may halve a pair."""
-    leaving_out = {name for name, cls in OPERATIONS.items() if issubclass(cls, Filter)}
+    leaving_out = {name for name, cls in OPERATIONS.items() if issubclass(cls, EntryFilter)}
     tearing = {name for name in leaving_out if getattr(OPERATIONS[name], "tears", False)}
     assert tearing == {"select", "project"}
     assert FILTERS.keys() | tearing == leaving_out
@@ -467,7 +466,7 @@ def test_a_template_that_lacks_a_key_says_so() -> None:
 
 
 def test_redact_covers_everything_but_the_past() -> None:
-    """What a pattern finds is gone from texts, results, state and the current message."""
+    """Matches of a pattern are replaced in texts, results, state and the current message."""
     entries = [
         entry("other", "id 42", turn=1, index=0),
         entry("other", turn=1, index=1, function_calls=(call("f", "1"),)),

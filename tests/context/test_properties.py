@@ -4,8 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adk_fluent import C
-from adk_fluent.context.entries import Entry, estimate_tokens, keep_pairs, split
-from adk_fluent.context.rendering import block, text, tokens
+from adk_fluent.context.entries import Entry, block, estimate_tokens, keep_pairs, split, text, tokens
 from adk_fluent.context.selection import Selection, select
 from adk_fluent.context.spec import Context
 from adk_fluent.context.view import view
@@ -62,7 +61,7 @@ STATE = {"k": "some value"}
 
 
 def see(spec: Context, entries: list[Entry]) -> Selection:
-    """What the agent `me` sees."""
+    """The selection for the agent `me`."""
     return select(spec, entries, agent="me", now=float(len(entries)), state=STATE)
 
 
@@ -90,7 +89,7 @@ def test_pairs_are_never_torn(spec: Context, entries: list[Entry]) -> None:
 
 @given(SPECS, SPECS, SPECS, conversations())
 def test_plus_is_associative(a: Context, b: Context, c: Context, entries: list[Entry]) -> None:
-    """How a sum is bracketed changes neither the value nor what it selects."""
+    """Parentheses in a sum change neither its value nor its selection."""
     assert (a + b) + c == a + (b + c)
     assert see((a + b) + c, entries) == see(a + (b + c), entries)
 
@@ -103,7 +102,7 @@ def test_plus_is_idempotent(spec: Context, entries: list[Entry]) -> None:
 
 @given(SPECS, FILTERS, FILTERS, conversations())
 def test_pipe_is_associative(a: Context, f: Context, g: Context, entries: list[Entry]) -> None:
-    """How a pipe is bracketed changes neither the value nor what it selects."""
+    """Parentheses in a pipe change neither its value nor its selection."""
     assert (a | f) | g == a | (f | g)
     assert see((a | f) | g, entries) == see(a | (f | g), entries)
 
@@ -124,7 +123,7 @@ def test_a_filter_adds_nothing(source: Context, chain: Context, entries: list[En
 
 @given(SPECS, conversations(), st.integers(1, 200))
 def test_budgets_are_never_exceeded(spec: Context, entries: list[Entry], limit: int) -> None:
-    """What a budget, a fit or a truncation leaves has at most so many tokens."""
+    """A budget, a fit or a truncation leaves at most its number of tokens."""
     for last in (C.budget(limit), C.fit(limit), C.truncate(max_tokens=limit), C.manus_cascade(limit)):
         selection = see(spec | last, entries)
         assert tokens(selection.entries, estimate_tokens) <= limit
@@ -133,7 +132,7 @@ def test_budgets_are_never_exceeded(spec: Context, entries: list[Entry], limit: 
 
 @given(SPECS, conversations())
 def test_a_generous_budget_changes_nothing(spec: Context, entries: list[Entry]) -> None:
-    """What fits is left as it is."""
+    """A selection that fits stays unchanged."""
     assert see(spec | C.budget(10**9), entries).entries == see(spec, entries).entries
 
 
@@ -149,7 +148,7 @@ def test_redaction_leaves_no_trace(spec: Context, entries: list[Entry]) -> None:
 
 @given(SPECS, conversations())
 def test_the_order_of_the_conversation_stays(spec: Context, entries: list[Entry]) -> None:
-    """What is selected stands in the order in which it happened."""
+    """Selected entries are in the order of the conversation."""
     order = [e.index for e in see(spec, entries).conversation]
     assert order == sorted(order)
 
@@ -197,6 +196,6 @@ def test_keep_pairs_only_takes_away(entries: list[Entry], data: st.DataObject) -
 
 @given(st.lists(WORDS | st.just("</conversation_context>"), max_size=5))
 def test_a_block_is_closed_once(said: list[str]) -> None:
-    """Whatever is said, the element of the block is opened and closed once."""
+    """No text can open or close the element of the block a second time."""
     shown = block(Entry(author="a", text=words) for words in said)
     assert shown.count("</conversation_context>") == bool(said)

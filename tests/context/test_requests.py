@@ -136,7 +136,7 @@ async def test_the_default_is_left_to_adk() -> None:
     ids=repr,
 )
 async def test_state_beside_the_whole_conversation(spec: Context) -> None:
-    """Where the whole conversation stays, ADK assembles it as ever, and only the state is added."""
+    """If the whole conversation stays, ADK assembles it as usual, and only the state is added."""
     request = await second(spec)
     plain = await second(C.default())
     assert request.contents == plain.contents
@@ -227,7 +227,7 @@ async def test_tool_use_of_earlier_turns_is_history() -> None:
 
 
 async def test_tool_use_of_others_is_not_leaked() -> None:
-    """What another agent did with its tools is not seen unless it is selected."""
+    """Tool calls of another agent are not sent unless they are selected."""
     tools = {"writer": [call_tool("lookup", city="Rome"), "W-TEXT"], "me": "M-TEXT"}
     for spec in (C.none(), C.user_only(), C.exclude_agents("writer"), C.from_agents("critic")):
         expression = Agent("writer").tool(lookup) >> Agent("me").context(spec)
@@ -237,7 +237,7 @@ async def test_tool_use_of_others_is_not_leaked() -> None:
 
 
 async def test_text_beside_a_call_stays_with_it() -> None:
-    """What the model said along with a call of this turn is part of that call."""
+    """A text that the model wrote along with a call of this turn is part of that call."""
     content = types.Content(
         role="model",
         parts=[
@@ -499,7 +499,7 @@ async def _pieces(*texts: str) -> AsyncGenerator[str, None]:
 @pytest.mark.parametrize("strategy", ["append", "replace"])
 @pytest.mark.parametrize("responses", BEFORE_THE_ANSWER.values(), ids=BEFORE_THE_ANSWER)
 async def test_only_answers_become_notes(responses: list[Any], strategy: Any, mode: Any) -> None:
-    """What an agent says on the way, beside a tool call, in thought or in pieces, is no note of its own."""
+    """Texts beside a tool call, thoughts and chunks are not written to the notes."""
     me = Agent("me").tool(lookup).context(C.write_notes("pad", strategy))
     result = await me.run(
         "GO", backend=MockBackend({"me": responses}), config=ExecutionConfig(streaming_mode=mode)

@@ -79,7 +79,7 @@ def test_a_spec_is_stored_with_its_agent(spec: Context) -> None:
 
 @pytest.mark.parametrize("spec", ONE_OF_EACH, ids=ids)
 def test_a_spec_shows_how_it_was_written(spec: Context) -> None:
-    """What a spec prints is the expression that makes it, as far as its parameters can be written."""
+    """The `repr` of a spec is the expression that makes it, as far as its parameters can be written."""
     shown = repr(spec)
     assert shown.startswith(f"C.{spec.op}(")
     known: dict[str, Any] = {"C": C, "Invoice": samples.Invoice, "is_short": is_short}

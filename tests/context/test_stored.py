@@ -17,7 +17,7 @@ STORED: list[dict[str, Any]] = json.loads((Path(__file__).parent / "stored.json"
 
 @pytest.mark.parametrize("number", range(len(SPECS)), ids=[row["repr"] for row in STORED])
 def test_a_spec_is_printed_stored_and_hashed_as_ever(number: int) -> None:
-    """What was stored before is stored with the same bytes now, is read back, and keeps its hash."""
+    """A stored spec of the first release has the same bytes today, is read back, and keeps its hash."""
     spec, row = SPECS[number], STORED[number]
     node = Agent("a").context(spec).to_ir()
     assert repr(spec) == row["repr"]

@@ -6,68 +6,68 @@ import pytest
 
 from adk_fluent import C
 from adk_fluent.context.spec import Context
-from adk_fluent.context.view import NOTHING, View
+from adk_fluent.context.view import NOTHING, ContextView
 from tests import samples
 from tests.context.talk import is_short
 
-SOME = View(history="some", files=False)
+SOME = ContextView(history="some", files=False)
 ONLY_USER = SOME.__class__(history="some", authors=frozenset(), files=False)
 
 
 @pytest.mark.parametrize(
     ("spec", "expected"),
     [
-        (C.default(), View()),
-        (C.default().as_contents(), View(as_contents=True)),
+        (C.default(), ContextView()),
+        (C.default().as_contents(), ContextView(as_contents=True)),
         (C.none(), NOTHING),
         (C.user_only(), ONLY_USER),
-        (C.from_state("a", "b"), View("none", frozenset(), user=False, files=False, keys=("a", "b"))),
-        (C.template("{b} {a?}"), View("none", frozenset(), user=False, files=False, keys=("a", "b"))),
-        (C.notes("n"), View("none", frozenset(), user=False, files=False, keys=("n",))),
-        (C.write_notes("n"), View()),
-        (C.validate(is_short), View()),
-        (C.from_agents("a"), View("some", frozenset({"a"}), files=False)),
-        (C.exclude_agents("a"), View("some", None, frozenset({"a"}), files=False)),
-        (C.window(2), View("some", files=False, turns=2)),
-        (C.window(2).as_contents(), View("some", turns=2, as_contents=True)),
-        (C.compact(), View("some", files=False)),
-        (C.dedup(), View("some", files=False, unknown=True)),
-        (C.user("first"), View("some", frozenset(), files=False, unknown=True)),
-        (C.select(author="a"), View("some", frozenset({"a"}), user=False, files=False, unknown=True)),
-        (C.select(author=["a", "user"]), View("some", frozenset({"a"}), files=False, unknown=True)),
-        (C.from_agents_windowed(a=1), View("some", frozenset({"a"}), files=False, unknown=True)),
-        (C.distill(into="x"), View("some", files=False, keys=("x",), unknown=True, made=True)),
+        (C.from_state("a", "b"), ContextView("none", frozenset(), user=False, files=False, keys=("a", "b"))),
+        (C.template("{b} {a?}"), ContextView("none", frozenset(), user=False, files=False, keys=("a", "b"))),
+        (C.notes("n"), ContextView("none", frozenset(), user=False, files=False, keys=("n",))),
+        (C.write_notes("n"), ContextView()),
+        (C.validate(is_short), ContextView()),
+        (C.from_agents("a"), ContextView("some", frozenset({"a"}), files=False)),
+        (C.exclude_agents("a"), ContextView("some", None, frozenset({"a"}), files=False)),
+        (C.window(2), ContextView("some", files=False, turns=2)),
+        (C.window(2).as_contents(), ContextView("some", turns=2, as_contents=True)),
+        (C.compact(), ContextView("some", files=False)),
+        (C.dedup(), ContextView("some", files=False, unknown=True)),
+        (C.user("first"), ContextView("some", frozenset(), files=False, unknown=True)),
+        (C.select(author="a"), ContextView("some", frozenset({"a"}), user=False, files=False, unknown=True)),
+        (C.select(author=["a", "user"]), ContextView("some", frozenset({"a"}), files=False, unknown=True)),
+        (C.from_agents_windowed(a=1), ContextView("some", frozenset({"a"}), files=False, unknown=True)),
+        (C.distill(into="x"), ContextView("some", files=False, keys=("x",), unknown=True, made=True)),
         (C.extract(samples.Invoice, into="x"), C.distill(into="x").view()),
         # joined
-        (C.default() + C.from_state("a"), View(keys=("a",))),
-        (C.from_state("a") + C.window(1), View("some", files=False, keys=("a",), turns=1)),
-        (C.from_agents("a") + C.from_agents("b"), View("some", frozenset({"a", "b"}), files=False)),
-        (C.from_agents("a") + C.exclude_agents("a"), View("some", None, files=False)),
+        (C.default() + C.from_state("a"), ContextView(keys=("a",))),
+        (C.from_state("a") + C.window(1), ContextView("some", files=False, keys=("a",), turns=1)),
+        (C.from_agents("a") + C.from_agents("b"), ContextView("some", frozenset({"a", "b"}), files=False)),
+        (C.from_agents("a") + C.exclude_agents("a"), ContextView("some", None, files=False)),
         (
             C.exclude_agents("a", "b") + C.exclude_agents("b"),
-            View("some", None, frozenset({"b"}), files=False),
+            ContextView("some", None, frozenset({"b"}), files=False),
         ),
-        (C.exclude_agents("a") + C.user_only(), View("some", None, frozenset({"a"}), files=False)),
+        (C.exclude_agents("a") + C.user_only(), ContextView("some", None, frozenset({"a"}), files=False)),
         (
             C.from_agents("a", "b") | C.exclude_agents("b"),
-            View("some", frozenset("ab"), frozenset("b"), files=False),
+            ContextView("some", frozenset("ab"), frozenset("b"), files=False),
         ),
-        (C.from_agents("a") | C.from_agents("b"), View("some", frozenset(), files=False)),
-        (C.window(3) | C.window(1), View("some", files=False, turns=1)),
+        (C.from_agents("a") | C.from_agents("b"), ContextView("some", frozenset(), files=False)),
+        (C.window(3) | C.window(1), ContextView("some", files=False, turns=1)),
         (C.window(3) | C.none(), NOTHING),
-        (C.window(1) | C.from_state("a"), View("some", files=False, keys=("a",), turns=1)),
-        (C.window(1) + C.redact("x"), View("some", files=False, turns=1, unknown=True, message=False)),
+        (C.window(1) | C.from_state("a"), ContextView("some", files=False, keys=("a",), turns=1)),
+        (C.window(1) + C.redact("x"), ContextView("some", files=False, turns=1, unknown=True, message=False)),
         (C.redact("x") | C.none(), replace(NOTHING, message=False)),
-        (C.when("k", C.none()), View(files=False, unknown=True)),
-        (C.when("k", C.none()) + C.user_only(), View("some", frozenset(), files=False)),
-        (C.when("k", C.window(1)) + C.user_only(), View("some", files=False, unknown=True)),
-        (C.when("k", C.default()) + C.user_only(), View(files=False, unknown=True)),
-        (C.when("k", C.default()) + C.default(), View()),
-        (C.when("k", C.none()) + C.when("j", C.user_only()), View(files=False, unknown=True)),
+        (C.when("k", C.none()), ContextView(files=False, unknown=True)),
+        (C.when("k", C.none()) + C.user_only(), ContextView("some", frozenset(), files=False)),
+        (C.when("k", C.window(1)) + C.user_only(), ContextView("some", files=False, unknown=True)),
+        (C.when("k", C.default()) + C.user_only(), ContextView(files=False, unknown=True)),
+        (C.when("k", C.default()) + C.default(), ContextView()),
+        (C.when("k", C.none()) + C.when("j", C.user_only()), ContextView(files=False, unknown=True)),
     ],
     ids=lambda value: repr(value) if isinstance(value, Context) else "",
 )
-def test_what_a_spec_says_before_it_runs(spec: Context, expected: View) -> None:
+def test_what_a_spec_says_before_it_runs(spec: Context, expected: ContextView) -> None:
     """The static facts of each spec."""
     assert spec.view() == expected
 

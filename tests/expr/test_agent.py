@@ -265,17 +265,17 @@ class Model(BaseModel):
         ),
         (
             lambda: untyped.tool(Plain),
-            "A tool is a function, a T tool or an ADK tool, not the class Plain. No model can be shown an "
+            "A tool is a function, a T tool or an ADK tool, not the class Plain. A model cannot receive an "
             "object of it. Give its method, Plain(...).search, or make it a dataclass.",
         ),
         (
             lambda: T.fn(Holder),
-            "T.fn() takes a function, not the class Holder. No model can be shown an object of it. Give a "
+            "T.fn() takes a function, not the class Holder. A model cannot receive an object of it. Give a "
             "function, or make it a dataclass.",
         ),
         (
             lambda: untyped.tools(add, Shown),
-            "A tool is a function, a T tool or an ADK tool, not the class Shown. No model can be shown an "
+            "A tool is a function, a T tool or an ADK tool, not the class Shown. A model cannot receive an "
             "object of it. Give a function, or make it a dataclass.",
         ),
         (

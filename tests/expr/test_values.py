@@ -273,7 +273,7 @@ def test_what_only_looks_cannot_declare_writes(where: str) -> None:
         OBSERVED[where]()
     assert str(caught.value) == (
         f"{where}: '_notes' declares that it writes 'seen', and here it can only read. "
-        "Write in a step of its own: a function of the state that returns a dict, or S.set(...)."
+        "Write in a separate step: a function of the state that returns a dict, or S.set(...)."
     )
 
 

@@ -1,4 +1,4 @@
-"""`P` on ADK's real runner: what the model is told, with and without context, on every supported ADK."""
+"""`P` on ADK's real runner: the instruction that the model receives, with and without a context."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ async def test_a_named_model_adapts_the_prompt_beside_a_context() -> None:
 
 
 async def test_a_failing_helper_model_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
-    """When the model that rewrites fails, the agent gets the prompt as it was, and the log says so."""
+    """If the helper model fails, the agent receives the prompt unchanged, and the log reports the failure."""
     backend = mocked({"a": "done", "a:compress": ConnectionError("down")})
     with caplog.at_level(logging.WARNING, "adk_fluent"):
         run = await Agent("a").instruct(P.task("Help.") | P.compress()).run("x", backend=backend)

@@ -58,7 +58,7 @@ def is_vip(state: Mapping[str, Any]) -> bool:
 
 @declares(writes=["n"])
 def counted(state: Mapping[str, Any]) -> bool:
-    """What would write, which a condition cannot."""
+    """A function that writes, which a condition cannot do."""
     return bool(state)
 
 
@@ -139,7 +139,7 @@ def test_addition_is_associative_and_changes_nothing(a: PromptSpec, b: PromptSpe
 
 
 def test_rendering_fills_placeholders_and_never_what_came_from_state() -> None:
-    """Values are inserted as they are: braces in them are text, so nobody can inject a placeholder."""
+    """Values are inserted as they are: braces in them are text, so a value cannot inject a placeholder."""
     prompt = P.task("Help {name}: {user:tier?}{missing?}") + P.from_state("note", "user:tier", "missing")
     state = {"name": "{secret}", "note": "{name}", "user:tier": "gold", "secret": "x"}
     assert prompt.render(state) == "Task:\nHelp {secret}: gold\n\nnote: {name}\ntier: gold"
@@ -234,7 +234,7 @@ def test_reorder_puts_sections_first() -> None:
 
 
 def test_scaffolds_stay_at_the_ends() -> None:
-    """What is added to a scaffolded prompt comes between its preamble and its postamble."""
+    """A section that is added to a scaffolded prompt comes between its preamble and its postamble."""
     inner = P.scaffolded(P.task("t"), preamble="A", postamble="Z")
     assert str(P.role("r") + inner + P.format("f")) == "A\n\nr\n\nTask:\nt\n\nOutput Format:\nf\n\nZ"
     assert str(P.scaffolded(inner, preamble="0", postamble="")) == "0\n\nA\n\nTask:\nt\n\nZ"
@@ -332,7 +332,7 @@ def test_a_prompt_shows_how_it_was_made(made: str) -> None:
     st.lists(st.sampled_from(["", "Y", "Z"]), max_size=3),
 )
 def test_scaffolds_of_any_number_are_shown(preambles: list[str], postambles: list[str]) -> None:
-    """What `repr` shows of nested and added scaffolds makes an equal prompt."""
+    """The `repr` of nested and added scaffolds makes an equal prompt."""
     prompt = P.task("t")
     for text in preambles:
         prompt = P.scaffolded(prompt, preamble=text, postamble="")
@@ -419,7 +419,7 @@ async def test_a_failed_call_leaves_the_prompt_as_it_is() -> None:
 
 
 async def test_rewriting_under_when_and_twice() -> None:
-    """A rewrite that the state leaves out asks nobody; a rewrite of a rewrite asks for both, inside first."""
+    """A rewrite that the state leaves out asks no model; a rewrite of a rewrite asks twice, inner first."""
     asked: list[str] = []
     prompt = P.when("vip", P.task("Explain.") | P.compress()) + P.role("r")
     assert await prompt.resolve({}, asking("x", asked)) == "r"
@@ -471,12 +471,12 @@ ONE_LINE_FOR_EACH: list[tuple[Callable[[], object], str]] = [
     (lambda: untyped.when(3, P.task("t")), "P.when() takes a function of the state or a key, not int 3."),
     (
         lambda: untyped.when(later, P.task("t")),
-        "P.when() takes a plain function; an async one can be a step of its own, with >>.",
+        "P.when() takes a plain function; an async one can be a separate step, with >>.",
     ),
     (
         lambda: untyped.when(counted, P.task("t")),
-        "P.when(): 'counted' declares that it writes 'n', and here it can only read. Write in a step of its "
-        "own: a function of the state that returns a dict, or S.set(...).",
+        "P.when(): 'counted' declares that it writes 'n', and here it can only read. Write in a "
+        "separate step: a function of the state that returns a dict, or S.set(...).",
     ),
     (lambda: untyped.when("", P.task("t")), "P.when() takes a state key as text, not str ''."),
     (lambda: untyped.when("a", "text"), "P.when() takes a P prompt, not str 'text'."),

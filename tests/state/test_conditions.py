@@ -168,7 +168,7 @@ def test_what_must_be_awaited_stands_alone(make: Any, where: str) -> None:
     with pytest.raises(ArgumentError) as caught:
         make()
     assert str(caught.value) == (
-        f"{where} takes a plain function; an async one can be a step of its own, with >>."
+        f"{where} takes a plain function; an async one can be a separate step, with >>."
     )
 
 
@@ -200,8 +200,7 @@ def test_what_must_be_awaited_never_counts_as_true(run: Any, told: str, operatio
     with pytest.raises(PredicateError) as caught:
         run()
     assert str(caught.value) == (
-        f"{told} is async. {operation} takes a plain function; an async one can be a step of its own, "
-        "with >>."
+        f"{told} is async. {operation} takes a plain function; an async one can be a separate step, with >>."
     )
 
 

@@ -363,8 +363,8 @@ def test_calling_leaves_the_state_as_it_is() -> None:
         (
             lambda: (S.set(a=1) >> S.capture("said"))({}),
             ArgumentError,
-            "Only S transforms and functions of the state can be called with a state, and 'capture' is none. "
-            "To run it, use .run() or .ask().",
+            "Only S transforms and functions of the state can be called with a state, and 'capture' is "
+            "neither. To run it, use .run() or .ask().",
         ),
         (
             lambda: (S.set(a=1) >> S.zip("b", into="c"))({}),

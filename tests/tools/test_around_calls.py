@@ -1,4 +1,4 @@
-"""What happens around the calls of tools: asking, time limits, caches, attempts, changes, stand-ins."""
+"""The operations around the calls of tools: approvals, time limits, caches, retries, changes and stubs."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def results(run: RunResult[Any]) -> list[Any]:
 
 
 class Counter:
-    """A function that counts its calls, and fails as long as it is told to."""
+    """A function that counts its calls and fails a given number of times."""
 
     def __init__(self, failures: int = 0) -> None:
         self.calls = 0
@@ -215,7 +215,7 @@ async def test_a_tool_that_is_not_idempotent_is_called_once(wrap: Callable[[Any]
 
 
 async def test_each_attempt_gets_the_same_arguments() -> None:
-    """What an attempt does to its arguments the next does not see."""
+    """An attempt that changes its arguments does not change those of the next attempt."""
     seen: list[list[int]] = []
 
     def take(numbers: list[int]) -> str:
@@ -315,7 +315,7 @@ async def test_a_blocking_function_has_its_context() -> None:
 
 @every_kind
 async def test_the_same_call_is_made_once(kind: Callable[[Counter], Any]) -> None:
-    """What a call gave is given again for the same arguments, also in other runs of the expression."""
+    """A cache returns the stored result for equal arguments, also in other runs of the expression."""
     tool, call = named(kind, counter := Counter())
     other = call_tool(call.name, place="y")
     agent = Agent("a").tools(T.cache(tool))
@@ -371,7 +371,7 @@ async def test_a_key_that_sees_who_calls() -> None:
 
 
 async def test_an_equal_expression_has_a_cache_of_its_own() -> None:
-    """What one expression was given, another one that is made alike is not."""
+    """Two expressions that are made alike do not share cached results."""
     counter = Counter()
     assert [await given(T.cache(counter.look), LOOK) for _ in range(2)] == [["x 1"], ["x 2"]]
 
@@ -410,7 +410,9 @@ SEEING: dict[str, Any] = {
 @pytest.mark.parametrize("tool", SEEING.values(), ids=SEEING)
 def test_a_tool_that_sees_who_calls_needs_a_key(tool: Any) -> None:
     """A cache without a key would give one user what another asked for, so it is refused at once."""
-    with pytest.raises(ArgumentError, match=r"^T\.cache\(\) of .* needs key=, since it sees who calls it"):
+    with pytest.raises(
+        ArgumentError, match=r"^T\.cache\(\) of .* needs key=, because the tool sees who calls it"
+    ):
         T.cache(tool)
     T.cache(tool, key=str)
 
@@ -468,7 +470,7 @@ async def test_what_is_not_kept() -> None:
 
 
 async def test_a_result_is_not_changed_by_who_gets_it() -> None:
-    """What callbacks do to a result does not reach the next one."""
+    """A callback that changes a result does not change the next result."""
 
     def listing() -> dict[str, list[int]]:
         """List."""
@@ -582,7 +584,7 @@ ASKING: dict[str, Any] = {
 @pytest.mark.parametrize("approved", [True, False])
 @pytest.mark.parametrize("tool", ASKING.values(), ids=ASKING)
 async def test_a_person_is_asked(tool: Any, approved: bool, tmp_path: Path) -> None:
-    """The run stops before the call, and goes on after a restart; refused, the model hears so."""
+    """The run pauses before the call and continues after a restart; the model receives a refusal."""
     agent = Agent("a").tools(tool) if tool else Agent("a").tool(Box(), require_confirmation=True)
     expression = agent >> Agent("b").instruct("Say goodbye.")
     script = {
@@ -643,7 +645,7 @@ PLACES: dict[str, Callable[[Agent[Any]], Expr[Any]]] = {
 @pytest.mark.filterwarnings("ignore:The `plugins` argument is deprecated:DeprecationWarning")
 @pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
 async def test_in_every_composite(place: Callable[[Agent[Any]], Expr[Any]]) -> None:
-    """What is around a tool is around it wherever its agent stands, and in a loop of attempts."""
+    """A wrapper applies wherever the agent of its tool is, also in a loop of attempts."""
     counter = Counter(failures=1)
     agent = Agent("a").tools(T.cache(T.retry(counter.look)) | T.timeout(weather, 60))
 

@@ -1,4 +1,4 @@
-"""What a model is told of a function that is a tool: what plain ADK tells it."""
+"""The declaration of a function as a tool is the same as in plain ADK."""
 
 from __future__ import annotations
 import __future__
@@ -75,7 +75,7 @@ async def test_a_function_is_declared_as_adk_declares_it(name: str) -> None:
 async def test_a_result_is_declared_where_adk_declares_it(
     vertex: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What Vertex AI is told of results is the same, too."""
+    """The declaration of results for Vertex AI is the same, too."""
     monkeypatch.setitem(os.environ, "GOOGLE_GENAI_USE_VERTEXAI", vertex)
     for name in ("documented", "undocumented", "models", "method_undoc"):
         native = await _told(LlmAgent(name="a", model=MODEL, tools=[SHAPES[name]]))

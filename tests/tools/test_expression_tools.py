@@ -204,7 +204,7 @@ async def test_of_one_name_with_an_agent_around() -> None:
 
 
 async def test_errors_name_the_agent_inside() -> None:
-    """What fails inside is told with the name of the agent that failed."""
+    """An error inside names the agent that failed."""
     blocked = LlmResponse(error_code="SAFETY", error_message="blocked")
     with pytest.raises(RunError, match="'digger' gave no answer but an error: SAFETY: blocked"):
         await play(BOSS, {"digger": blocked})
@@ -213,7 +213,7 @@ async def test_errors_name_the_agent_inside() -> None:
 
 
 async def test_a_failure_that_is_caught() -> None:
-    """A fallback inside, a second attempt, or a callback makes good what failed; the run goes on."""
+    """The run continues if a fallback inside, a second attempt, or a callback handles the failure."""
     blocked = LlmResponse(error_code="SAFETY", error_message="blocked")
     safe = (Agent("risky") // Agent("safe")).named("research")
     run = await play(Agent("boss").tools(T.agent(safe)), {"risky": blocked, "safe": "fine"})
@@ -245,7 +245,7 @@ async def test_tokens_of_a_failure_are_told() -> None:
 
 
 async def test_a_person_cannot_be_asked_inside() -> None:
-    """What only shows in the run, such as a tool that lets another function ask, is one clear error."""
+    """A problem that only a run shows, such as a tool that lets another function ask, is one clear error."""
 
     def really(tool_context: Any) -> None:
         tool_context.request_confirmation(hint="Really?")
@@ -284,7 +284,7 @@ async def test_a_time_limit_holds_inside() -> None:
 
 
 async def test_it_is_asked_for_before() -> None:
-    """`T.confirm` asks before the expression is called, and the run goes on with it."""
+    """`T.confirm` asks before the expression is called, and then the run calls it."""
     expression = Agent("boss").tools(T.confirm(T.agent(RESEARCH))) >> Agent("b")
     backend = mock_backend(SCRIPT, default="bye")
     first = await expression.run("hi", backend=backend, state={"topic": "x"})

@@ -277,7 +277,7 @@ async def test_what_chooses_among_steps(make: Callable[[Any], Expr[Any]]) -> Non
 
 
 async def test_the_inner_one_counts() -> None:
-    """What an inner expression injects under a name counts there; the rest it has from around."""
+    """A resource of an inner expression replaces an outer one of the same name; others are inherited."""
 
     def both(shop: Shop, name: str = "x", house: str = "") -> str:
         """Both."""
@@ -398,14 +398,14 @@ async def _alone_left(agent: Agent[str]) -> None:
 @pytest.mark.parametrize("end", [_fails, _cancelled, _left, _times_out, _alone_left])
 @with_clock
 async def test_however_a_run_ends(end: Callable[[Agent[str]], Any]) -> None:
-    """What a run has opened is closed when it fails, is cancelled, is left early, or takes too long."""
+    """A run that fails, is cancelled, is left early or takes too long closes the resources it opened."""
     log = Log()
     await end(clerk(log))
     assert log.log == ONCE
 
 
 async def test_a_run_that_waits_for_a_person(tmp_path: Path) -> None:
-    """Nothing stays open while a run waits; who goes on with it, after a restart, opens it anew."""
+    """Nothing stays open while a run waits; a process that resumes the run opens the resource again."""
     log = Log()
     agent = clerk(log, tool=T.fn(price))
     expression = agent >> gate(lambda state: True) >> agent
@@ -448,7 +448,7 @@ async def test_wherever_the_agent_stands(place: Callable[[Expr[Any]], Expr[Any]]
 
 @pytest.mark.parametrize("what", ["app", "agent"])
 async def test_on_adks_own_runner(what: str) -> None:
-    """What `to_app` and `build` give opens and closes by itself, on any runner: an agent needs no plugin."""
+    """Agents of `to_app` and `build` open and close their resources on any runner, without a plugin."""
     log = Log()
     app = models().compile(clerk(log).node).published()
     given: Any = {"app": app} if what == "app" else {"agent": app.root_agent, "app_name": "shop"}
@@ -481,7 +481,7 @@ async def test_one_for_the_app() -> None:
 
 
 def test_one_for_the_app_ends_with_its_loop() -> None:
-    """Whatever nobody closed is closed when the event loop ends: `ask` has one of its own each time."""
+    """Open resources are closed when the event loop ends: each `ask` has a separate loop."""
     log = Log()
     agent = clerk(log, scope="app")
     for _ in range(2):
@@ -502,7 +502,7 @@ async def test_a_runner_closes_what_its_app_injects() -> None:
 
 
 async def test_it_is_not_closed_under_a_run() -> None:
-    """What a run uses is closed when that ends."""
+    """The resources of a run are closed when the run ends."""
     log, started, go_on = Log(), asyncio.Event(), asyncio.Event()
 
     async def work(article: str, shop: Shop) -> str:
@@ -536,7 +536,7 @@ async def test_one_for_a_session() -> None:
 
 
 async def test_one_of_a_session_that_is_idle() -> None:
-    """When nobody has needed it for so long it is closed; the next run opens it anew."""
+    """A resource that is idle for its time is closed, and the next run opens it again."""
     closed = asyncio.Event()
 
     class Noting(Log):
@@ -556,7 +556,7 @@ async def test_one_of_a_session_that_is_idle() -> None:
 
 
 async def test_nothing_is_left_in_tables() -> None:
-    """When all is closed, nothing is remembered, and no resource was ever in the state."""
+    """After everything is closed, nothing is kept, and no resource was ever in the state."""
     log = Log()
     run = await clerk(log, scope="session").run("hi", backend=models(), session_id="s")
     await clerk(log, scope="app").run("hi", backend=models())
@@ -659,13 +659,13 @@ MISTAKES: dict[str, Any] = {
 
 @pytest.mark.parametrize(("message", "make"), MISTAKES.items(), ids=MISTAKES)
 def test_mistakes(message: str, make: Any) -> None:
-    """What cannot be a resource is refused where it is written."""
+    """An invalid resource is an error at the call of `inject`."""
     with pytest.raises(ArgumentError, match=message):
         make()
 
 
 async def test_a_resource_that_nobody_provides() -> None:
-    """What no model can give and nobody injects is said before the run, naming the agent; so is a slip."""
+    """A parameter without a source, or a misspelt one, is an error before the run that names the agent."""
     alone = Agent("a").tools(price)
     with pytest.raises(ResourceError, match=r"^a: its tool 'price' takes 'shop', which no model can give"):
         await alone.run("hi", backend=models())
@@ -707,7 +707,7 @@ def test_what_no_model_can_be_told_of(tool: Any) -> None:
 
 @pytest.mark.parametrize("tool", [listed, len, partial(price, shop=Shop(1)), T.mock("m")])
 def test_what_models_can_be_told_of(tool: Any) -> None:
-    """What is told to models, filled in already, or not for checks to know, is no finding."""
+    """A parameter that models fill, that has a value, or that checks cannot judge is no finding."""
     assert Agent("a").tools(tool).check().ok
 
 

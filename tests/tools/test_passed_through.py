@@ -30,7 +30,7 @@ async def test_a_built_in_planner() -> None:
 
 
 async def test_a_planner_that_reasons_and_acts() -> None:
-    """The model is told to plan; what it plans is a thought, and what is final the answer."""
+    """The instruction asks the model to plan; the plan is a thought, and the final text is the answer."""
     backend = mock_backend({"a": "/*PLANNING*/ think first /*FINAL_ANSWER*/ four"})
     run = await Agent("a").instruct("Add.").planner(PlanReActPlanner()).run("2+2?", backend=backend)
     assert "/*PLANNING*/" in system(backend.calls["a"][0])

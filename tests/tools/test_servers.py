@@ -208,7 +208,7 @@ async def test_specifications_in_every_form(service: Any, tmp_path: Path) -> Non
 
 
 def test_specifications_that_are_none(tmp_path: Path) -> None:
-    """What has no paths is refused at once, and what cannot be read is named when it is built."""
+    """A specification without paths is an error at once; an unreadable one is named when it is built."""
     untyped: Any = T
     for none in ("{", "just text", "pets.json", {"openapi": "3.0.0", "paths": 7}, {}):
         hint = r" A file is given as a Path\." if isinstance(none, str) else ""
@@ -390,7 +390,7 @@ async def test_a_skill(tmp_path: Path) -> None:
 
 
 def test_two_loops_one_server(tmp_path: Path) -> None:
-    """`ask` has an event loop of its own for each call, and connects anew."""
+    """Each `ask` has a separate event loop, and connects again."""
     with listening(tmp_path / "log") as url:
         agent = Agent("a").tools(T.mcp(url))
         backend = mock_backend({"a": [call_tool("price", article="tea"), "done"] * 2})

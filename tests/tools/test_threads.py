@@ -1,4 +1,4 @@
-"""Tools that are not async are called in threads: what goes on meanwhile, what they see, how they end."""
+"""Tools that are not async run in threads: other tasks meanwhile, their context, and their end."""
 
 from __future__ import annotations
 
@@ -335,7 +335,7 @@ async def test_a_call_inside_a_call() -> None:
 
 
 async def test_a_call_that_waits_for_its_turn_is_given_up() -> None:
-    """When a run is cancelled, a call that has not begun is not made."""
+    """A cancelled run does not make a call that has not begun."""
     started, go_on, made = threading.Event(), threading.Event(), list[str]()
 
     def block(name: str) -> str:
@@ -447,7 +447,7 @@ async def test_calls_that_share_a_resource_of_the_run_do_not() -> None:
 
 
 async def test_an_exception_is_that_of_the_tool() -> None:
-    """What a tool raises in its thread is what the run reports; `StopIteration` cannot leave it as such."""
+    """The run reports the error that a tool raises in its thread; `StopIteration` becomes another error."""
 
     def fails() -> str:
         """Fail."""
@@ -464,7 +464,7 @@ async def test_an_exception_is_that_of_the_tool() -> None:
 
 
 async def test_a_call_that_was_given_up(caplog: pytest.LogCaptureFixture) -> None:
-    """A cancelled run ends at once; its call goes on in its thread, and what it raises later is logged."""
+    """A cancelled run ends at once; its call continues in its thread, and a later error is logged."""
     started, go_on = threading.Event(), threading.Event()
 
     def slow() -> str:
@@ -488,7 +488,7 @@ async def test_a_call_that_was_given_up(caplog: pytest.LogCaptureFixture) -> Non
 
 
 def test_a_tool_may_ask_an_expression() -> None:
-    """A tool in a thread can call `ask()`, which runs in an event loop of its own there."""
+    """A tool in a thread can call `ask()`, which runs in a separate event loop there."""
 
     def expert(question: str) -> str:
         """Ask an expert."""

@@ -12,14 +12,13 @@ import pytest
 from google.adk.tools.agent_tool import AgentTool
 from google.adk.tools.google_search_tool import GoogleSearchTool
 
-from adk_fluent import Agent, T, tools
+from adk_fluent import Agent, T
 from adk_fluent.backends.adk.tools.making import MAKERS
 from adk_fluent.contracts import Severity, check_all
 from adk_fluent.errors import ADKFluentError, ArgumentError, CodecError, CompileError, UnknownMethodError
 from adk_fluent.ir import from_dict, ir_hash, to_dict
 from adk_fluent.ir.tools import confirms
-from adk_fluent.tools import spec
-from adk_fluent.tools.operations import MODULES, OPERATIONS
+from adk_fluent.tools import MODULES, OPERATIONS
 from adk_fluent.tools.spec import Tool
 from tests.tools.every import EVERY, PETS, RESEARCH, TOKEN, Box, half, is_large, measure, shout, weather
 
@@ -42,7 +41,7 @@ def classes() -> list[type[Tool]]:
 def test_every_operation_is_listed() -> None:
     """Each class is an operation of its name, has an example here, a factory, and something that makes it."""
     assert {cls.op: cls for cls in classes()} == dict(OPERATIONS)
-    assert {*tools.DEFINED, spec} == set(MODULES)  # else a stored graph would not find some by their names
+    assert {cls.__module__ for cls in OPERATIONS.values()} == {module.__name__ for module in MODULES}
     assert set(OPERATIONS) == set(EVERY)
     assert set(MAKERS) == set(OPERATIONS.values())
     assert set(OPERATIONS) - {"together"} == {name for name in vars(T) if not name.startswith("_")}
@@ -125,7 +124,7 @@ def test_several_are_one_by_one_in_an_agent() -> None:
 
 
 def test_a_secret_is_neither_shown_nor_stored() -> None:
-    """What a service asks for, and the headers of a connection, appear in no text and in no stored graph."""
+    """Credentials of a service, and headers of a connection, appear in no text and no stored graph."""
 
     class Connection:
         url = "http://127.0.0.1:1/mcp"
@@ -189,7 +188,7 @@ MISTAKES: dict[str, Any] = {
 
 @pytest.mark.parametrize(("message", "make"), MISTAKES.items(), ids=MISTAKES)
 def test_mistakes(message: str, make: Any) -> None:
-    """What cannot be meant is refused where it is written, in one line that says what to write."""
+    """An invalid tool is an error where it is written, in one line that says what to write."""
     with pytest.raises((ArgumentError, UnknownMethodError), match=message) as error:
         make()
     assert isinstance(error.value, ADKFluentError)
@@ -221,7 +220,7 @@ def test_what_an_agent_as_a_tool_touches() -> None:
 
 
 def test_servers_are_unknown_once() -> None:
-    """That nobody knows what the tools of servers touch is said once, with their names."""
+    """One finding names all servers whose tools may use unknown state keys."""
     tools = T.mcp("http://127.0.0.1:1/mcp") | T.retry(T.mcp("http://127.0.0.1:2/mcp"))
     issues = Agent("a").instruct("Go.").tools(tools).check().issues
     assert [(issue.severity, issue.code) for issue in issues] == [(Severity.INFO, "unknown-access")]

@@ -1,4 +1,4 @@
-"""What the context manager of an injected resource is told of how a run ended: commit, or roll back."""
+"""The context manager of a resource learns how a run ended, to commit or roll back."""
 
 from __future__ import annotations
 
@@ -341,7 +341,7 @@ async def _for_ever() -> None:
 
 
 class Stuck:
-    """Factories that never give anything, until they are told to."""
+    """Factories that return nothing until an event is set."""
 
     def __init__(self) -> None:
         self.started = threading.Event()
@@ -418,7 +418,7 @@ async def test_a_factory_that_hangs(way: str, scope: Any) -> None:
 
 @with_clock
 async def test_what_opens_after_it_was_given_up_is_closed() -> None:
-    """A context manager that is entered in its thread when nobody waits any more is left again."""
+    """A context manager that is entered in its thread after the run stopped waiting is left again."""
     stuck = Stuck()
     agent = Agent("a").tools(use).inject(db=Resource(stuck.enters_late, scope="invocation"))
     script = {"a": [call_tool("use"), "done"]}
@@ -468,7 +468,7 @@ def test_a_factory_that_hangs_does_not_keep_the_program(monkeypatch: pytest.Monk
 
 
 async def test_a_factory_that_needs_the_event_loop() -> None:
-    """One that is not async and asks for the running loop is told what to do, and can run in it."""
+    """A factory in a thread that needs the running loop gets an error with the remedy, `in_thread=False`."""
 
     def client() -> asyncio.Future[int]:
         found = asyncio.get_running_loop().create_future()

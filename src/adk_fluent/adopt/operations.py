@@ -10,20 +10,20 @@ from typing import Any, Final, cast
 from adk_fluent.adopt.writing import Writing, named, text
 from adk_fluent.artifacts.operations.base import ArtifactOperation
 from adk_fluent.artifacts.tools import ArtifactTool
+from adk_fluent.context.composition import Pipe, Sum
 from adk_fluent.context.filters import Redact
-from adk_fluent.context.joining import Pipe, Sum
-from adk_fluent.context.sources import Notes
+from adk_fluent.context.sources import Scratchpads
 from adk_fluent.context.spec import Context
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.functions import access
 from adk_fluent.ir.matching import Match
 from adk_fluent.prompt import spec as prompts
-from adk_fluent.prompt.rendering import HEADERS, UNNAMED
+from adk_fluent.prompt.text import HEADERS, UNNAMED
 from adk_fluent.state.operations.base import StateOperation
 from adk_fluent.state.operations.choosing import Together as AtOnce
 from adk_fluent.state.operations.values import Fn
 from adk_fluent.tools.sources import AgentTool, FunctionTool, RemoteTool, VertexAiSearch
-from adk_fluent.tools.spec import Together, Tool
+from adk_fluent.tools.spec import Tool, ToolGroup
 
 _POSITIONAL: Final = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 
@@ -110,7 +110,7 @@ def _context(spec: Context, writing: Writing) -> str:
         joined = spec.sign.join(_inside(part, writing) for part in spec.parts)
         return f"({joined}).as_contents()" if spec.contents else joined
     held: dict[str, Any] = dict(spec.params)
-    if isinstance(spec, Notes):
+    if isinstance(spec, Scratchpads):
         (held["key"],) = held.pop("keys")
     if isinstance(spec, Redact):
         import re
@@ -162,7 +162,7 @@ def _part(part: prompts.Part, name: str, writing: Writing) -> str:
 
 
 def _tool(tool: Tool, writing: Writing) -> str:
-    if isinstance(tool, Together):
+    if isinstance(tool, ToolGroup):
         return " | ".join(writing.value(part) for part in tool.parts)
     held = _own(tool)
     if isinstance(tool, FunctionTool):

@@ -1,4 +1,6 @@
-"""`A`: artifacts, the files that are kept beside the state, as values.
+"""The operations of `A` on artifacts, the files that ADK stores beside the state of a session.
 
-Nothing here touches a file: an operation says which it wants, and whoever runs it answers (see `asking`).
+An operation is a frozen value. Its method `work` yields requests (see `requests`), and the backend that runs
+it sends the answers back, so this package touches no file. `content` and `formats` convert values to bytes
+and back. It imports `ir`, `state` and `tools`. Read `operations.base.ArtifactOperation.work` first.
 """

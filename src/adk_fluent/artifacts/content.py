@@ -1,4 +1,4 @@
-"""Between state values and the content of files."""
+"""Conversion of state values to the content of files, and back."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ import binascii
 from collections.abc import Callable, Mapping
 from typing import Any, Final, cast
 
-from adk_fluent.artifacts.asking import File
+from adk_fluent.artifacts.filenames import Mime, is_text, kind_of, mime_of
 from adk_fluent.artifacts.formats import Unfit, from_csv, from_json, from_markdown, to_csv, to_json
-from adk_fluent.artifacts.mime import Mime, is_text, kind_of, mime_of
+from adk_fluent.artifacts.requests import File
 
 
 def content_of(value: object, filename: str, mime: str | None = None) -> File:
-    """A state value as the content of a file.
+    """Convert a state value to the content of a file.
 
-    Text is written in UTF-8, and bytes as they are. In a file of a type that is no text, such as an image,
-    text must be base64. A list of dicts in a CSV file is a table; everything else is JSON.
+    Text is written in UTF-8, and bytes as they are. If the type of the file is not text, as for an image, a
+    text value must be base64. A list of dicts in a CSV file becomes a table; everything else becomes JSON.
 
     Args:
-        mime: the type; by default what the filename ends in says, else what the value is.
+        mime: the MIME type; by default the ending of the filename decides, else the class of the value.
 
     Raises:
         Unfit: the value cannot be written as that type.
@@ -56,7 +56,7 @@ def _encoded(text: str) -> bytes:
 
 
 def _decoded(value: object, mime: str) -> bytes:
-    """The bytes that text holds in base64, as JSON carries them."""
+    """Decode a base64 text to bytes."""
     if not isinstance(value, str):
         raise Unfit(f"is {type(value).__name__} {value!r:.40}, and {mime} needs bytes, or text in base64")
     try:
@@ -69,13 +69,13 @@ def _decoded(value: object, mime: str) -> bytes:
 
 
 def value_of(file: File, decode: str) -> Any:
-    """What the state gets of a file.
+    """Convert the content of a file to a state value.
 
     Args:
-        decode: one of `DECODINGS`.
+        decode: the form of the content, one of `DECODINGS`.
 
     Raises:
-        Unfit: the content is not of that form, or elsewhere.
+        Unfit: the content does not have that form, or the file is only a link.
 
     >>> value_of(File(b'[1]', "application/json"), "json")
     [1]
@@ -100,7 +100,7 @@ DECODINGS: Final[Mapping[str, Callable[[str], Any]]] = {
     "markdown": from_markdown,
     "base64": lambda text: text,
 }
-"""How the content of a file can be read, by name."""
+"""The decoders of file content, by the name that a user writes in `decode=`."""
 
 KINDS: Final[Mapping[str, object]] = {"json": None, "csv": list, "markdown": dict}
-"""The types of what they give; text where nothing is said, `None` where only a run tells."""
+"""The type of a decoder's result; text if it is not in this table, `None` if only a run shows the type."""

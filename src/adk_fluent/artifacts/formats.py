@@ -14,7 +14,7 @@ from adk_fluent.state.answers import unfenced
 
 
 class Unfit(ValueError):
-    """A value that has not the shape it needs; the message is the end of a sentence about it."""
+    """A value has the wrong shape for a format; the message ends a sentence that starts with the value."""
 
 
 Row = Mapping[str, Any]
@@ -25,7 +25,7 @@ _MARKDOWN: Final = re.compile(r"```(?:markdown|md)[ \t]*\n(.*)\n```", re.DOTALL 
 
 
 def _inside(fence: re.Pattern[str], text: str) -> str:
-    """Text without the Markdown fence that a model has put around the whole of it, if it has."""
+    """Remove the Markdown fence that a model put around the whole text, if there is one."""
     found = fence.fullmatch(text.strip())
     return found[1] if found else text
 
@@ -34,7 +34,7 @@ def _inside(fence: re.Pattern[str], text: str) -> str:
 
 
 def to_json(value: object) -> str:
-    """A value as JSON, indented by two spaces.
+    """Write a value as JSON, indented by two spaces.
 
     Raises:
         Unfit: JSON cannot hold it.
@@ -53,11 +53,11 @@ def to_json(value: object) -> str:
 
 
 def from_json(text: str) -> Any:
-    """The value that JSON text holds; a Markdown fence around it does not count.
+    """Read the value from a JSON text, also from one in a Markdown fence.
 
     Raises:
-        Unfit: it is no JSON, holds `NaN` and the like, which JSON has not, or is `null`, which stands for a
-            state key that is not set.
+        Unfit: the text is not JSON; it holds `NaN` or `Infinity`, which JSON does not know; or it is `null`,
+            which means a state key that is not set.
 
     >>> from_json('{"a": [1, null]}')
     {'a': [1, None]}
@@ -83,10 +83,10 @@ def _reason(error: BaseException) -> str:
 
 
 def to_text(value: object) -> str:
-    """A value as plain text.
+    """Write a value as plain text.
 
-    Text stays as it is; a list is one line for each item, a dict one `key: value` line for each entry; what
-    stands inside those, and everything else, is JSON on one line.
+    Text stays as it is. A list becomes one line for each item, and a dict one `key: value` line for each
+    entry. Values inside them, and all other values, become JSON on one line.
 
     Raises:
         Unfit: JSON cannot hold it.
@@ -103,7 +103,7 @@ def to_text(value: object) -> str:
 
 
 def _cell(value: object) -> str:
-    """A value inside a line or a cell: text as it is, nothing for `None`, everything else as JSON."""
+    """Write a value in a line or a cell: text as it is, `None` as empty text, everything else as JSON."""
     if isinstance(value, str):
         return value
     if value is None:
@@ -111,20 +111,20 @@ def _cell(value: object) -> str:
     try:
         return json.dumps(value, ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
-        raise Unfit(f"holds what cannot be written as text: {_reason(error)}") from error
+        raise Unfit(f"holds a value that cannot be written as text: {_reason(error)}") from error
 
 
 # --- CSV ------------------------------------------------------------------------------------------
 
 
 def to_csv(value: object) -> str:
-    """A table, a list of dicts, as CSV: a line of column names, then one line for each dict.
+    """Write a list of dicts as CSV: a line of column names, then one line for each dict.
 
-    The columns are all keys, in the order in which they first appear; a missing value, or `None`, is an empty
-    cell; text stands as it is, everything else as JSON. An empty list is empty text.
+    The columns are all keys, in the order in which they first appear. A missing value, or `None`, is an empty
+    cell; text stays as it is, and everything else becomes JSON. An empty list gives empty text.
 
     Raises:
-        Unfit: it is no list of dicts with text keys.
+        Unfit: the value is not a list of dicts with text keys.
 
     >>> print(to_csv([{"name": "Ann", "age": 3}, {"name": "Bob", "tags": ["x"]}]), end="")
     name,age,tags
@@ -144,7 +144,8 @@ def to_csv(value: object) -> str:
 class _Lines(io.StringIO):
     """Text whose lines end with a line feed alone.
 
-    The writer quotes a carriage return only if it is a part of its own ends of lines.
+    Python's CSV writer quotes a carriage return only if its lines end with one. So the writer keeps its line
+    end, and this class shortens it.
     """
 
     def write(self, line: str, /) -> int:
@@ -168,12 +169,13 @@ def _kind(value: object) -> str:
 
 
 def from_csv(text: str) -> list[dict[str, str]]:
-    """The table that CSV text holds: a dict of texts for each line after the first, which names the columns.
+    """Read the table from a CSV text: a dict of texts for each line after the line of column names.
 
-    Empty lines, and a Markdown fence around it, do not count; cells that a line lacks at its end are empty.
+    Empty lines, and a Markdown fence around the text, do not count. If a line has too few cells, the
+    last ones are empty.
 
     Raises:
-        Unfit: it has no line of column names, two columns of one name, or a line with too many cells.
+        Unfit: a column has no name, two columns have the same name, or a line has too many cells.
 
     >>> from_csv('name,note\\nAnn,"a, b"\\nBob\\n')
     [{'name': 'Ann', 'note': 'a, b'}, {'name': 'Bob', 'note': ''}]
@@ -205,11 +207,11 @@ _FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})")
 
 
 def from_markdown(text: str) -> dict[str, str]:
-    """The sections of a Markdown text: heading → the text below it, up to the next heading of any level.
+    """Read the sections of a Markdown text: heading → the text below it, up to the next heading of any level.
 
-    They keep their order. Text before the first heading stands under `""`; sections of one name are joined by
-    an empty line. Lines inside fenced code are no headings. What is inside a section, such as a list or a
-    table, stays Markdown. A fence called `markdown` around the whole does not count.
+    They keep their order. Text before the first heading has the key `""`. Sections with the same heading are
+    joined by an empty line. Lines inside fenced code are no headings. The text of a section stays Markdown. A
+    fence called `markdown` around the whole text does not count.
 
     >>> from_markdown("Hello.\\n# Risks\\n- none\\n\\n## Costs\\n3 EUR")
     {'': 'Hello.', 'Risks': '- none', 'Costs': '3 EUR'}

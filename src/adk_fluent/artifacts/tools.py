@@ -1,4 +1,4 @@
-"""Tools by which a model itself saves, loads and lists artifacts."""
+"""Tools with which a model itself saves, loads and lists artifacts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final, Literal
 from adk_fluent.ir.files import ANY_FILE, ArtifactUse
 from adk_fluent.ir.frozen import Frozen, frozen
 from adk_fluent.ir.functions import NO_ACCESS, Access
-from adk_fluent.tools.spec import Together, together
+from adk_fluent.tools.spec import ToolGroup, together
 
 Kind = Literal["save", "load", "list"]
 
@@ -16,33 +16,33 @@ _NAMES: Final = {"save": "save_artifact", "load": "load_artifacts", "list": "lis
 
 @frozen
 class ArtifactTool(Frozen):
-    """One of these tools; a backend makes a real one of it.
+    """A tool that saves, loads or lists artifacts; the backend makes ADK's tool of it.
 
     Attributes:
-        kind: what it does.
+        kind: `save`, `load` or `list`.
     """
 
     kind: Kind
 
-    def __or__(self, other: object) -> Together:
+    def __or__(self, other: object) -> ToolGroup:
         return together(self, other)
 
-    def __ror__(self, other: object) -> Together:
+    def __ror__(self, other: object) -> ToolGroup:
         return together(other, self)
 
     @property
     def name(self) -> str:
-        """The name under which a model sees it."""
+        """The name that the model sees."""
         return _NAMES[self.kind]
 
     @property
     def access(self) -> Access:
-        """It touches no state."""
+        """The state keys that its calls read and write: none."""
         return NO_ACCESS
 
     @property
     def artifact_uses(self) -> tuple[ArtifactUse, ...]:
-        """What it may do with which artifacts: the model says."""
+        """The possible uses of artifacts: of any artifact, because the model chooses the name."""
         if self.kind == "save":
             return (ArtifactUse("saves", ANY_FILE, certain=False),)
         return (ArtifactUse("reads", ANY_FILE, "optional", certain=False),) if self.kind == "load" else ()

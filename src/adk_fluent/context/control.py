@@ -1,14 +1,14 @@
-"""What decides whether a spec holds, whether a model is called at all, and what is noted of its answer."""
+"""The `C` operations that leave the conversation as it is: conditions, checks, notes and files beside it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from adk_fluent.context.entries import Scene, Selection
-from adk_fluent.context.rendering import text
+from adk_fluent.context.entries import Scene, Selection, text
 from adk_fluent.context.spec import Context
-from adk_fluent.context.view import View, either
+from adk_fluent.context.view import ContextView, any_of
 from adk_fluent.errors import ContextError
 from adk_fluent.ir.files import ArtifactUse
 from adk_fluent.ir.frozen import frozen
@@ -17,15 +17,15 @@ from adk_fluent.ir.keys import KeyRead, declared
 from adk_fluent.ir.matching import Predicate, at_once, holds
 
 if TYPE_CHECKING:
-    from adk_fluent.context.asking import Selecting
+    from adk_fluent.context.helper_requests import Selecting
 
 
 @frozen
-class When(Context):
-    """A spec that is there only if a condition holds.
+class ConditionalContext(Context):
+    """A spec that applies only if a condition holds (`C.when`).
 
     Attributes:
-        test: a function of the state, or a key that must be set and true.
+        test: a function of the state, or a state key that must be set and true.
     """
 
     op: ClassVar[str] = "when"
@@ -35,7 +35,7 @@ class When(Context):
 
     @property
     def spec(self) -> Context:
-        """The spec that is there or not."""
+        """The spec under the condition."""
         return self.parts[0]
 
     def resolved(self, state: Mapping[str, Any], agent: str = "") -> Context | None:
@@ -62,15 +62,15 @@ class When(Context):
     def only_adds(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]  # it is the same for any condition
         return self.spec.only_adds
 
-    def sees(self, given: View) -> View:
-        return either([self.spec.sees(given), given]).perhaps()
+    def sees(self, given: ContextView) -> ContextView:
+        return any_of([self.spec.sees(given), given]).perhaps()
 
-    def sees_piped(self, given: View) -> View:
+    def sees_piped(self, given: ContextView) -> ContextView:
         if self.only_adds:
             return self.spec.sees_piped(given)
-        return either([self.spec.sees_piped(given), given]).perhaps()
+        return any_of([self.spec.sees_piped(given), given]).perhaps()
 
-    def sees_in_sum(self, given: View) -> View:
+    def sees_in_sum(self, given: ContextView) -> ContextView:
         return self.spec.sees_in_sum(given).perhaps()
 
     def _touched(self) -> Access:
@@ -98,8 +98,8 @@ class When(Context):
 
 
 @frozen
-class Validate(Context):
-    """Refuses a context before the model is called, unless every check of its text holds."""
+class ValidateContext(Context):
+    """Raises an error before the model is called, unless every check of the context's text holds."""
 
     op: ClassVar[str] = "validate"
     spread: ClassVar[str] = "checks"
@@ -122,7 +122,7 @@ class Validate(Context):
 
 @frozen
 class WriteNotes(Context):
-    """Writes the agent's answer to a scratchpad; what it sees stays as it is."""
+    """Writes the agent's answer to a scratchpad, a state key; the agent's context does not change."""
 
     op: ClassVar[str] = "write_notes"
 
@@ -144,6 +144,31 @@ class WriteNotes(Context):
         return (self,)
 
     def noted(self, before: object, answer: str) -> str:
-        """What the scratchpad holds after an answer."""
+        """The content of the scratchpad after an answer.
+
+        Args:
+            before: its content before the answer.
+        """
         kept = [str(before)] if before and self.strategy == "append" else []
         return "\n".join([*kept, answer])
+
+
+@frozen
+class ForLlm(Context):
+    """Sends an artifact to the model; the selection of the conversation does not change."""
+
+    op: ClassVar[str] = "for_llm"
+    namespace: ClassVar[str] = "A"
+
+    filename: str
+
+    def applied(self, given: Selection, scene: Scene) -> Selecting:
+        yield from ()
+        return replace(given, files=tuple(dict.fromkeys((*given.files, self.filename))))
+
+    @property
+    def artifacts(self) -> tuple[ArtifactUse, ...]:
+        return (ArtifactUse("reads", self.filename),)
+
+    def _arguments(self) -> list[str]:
+        return [repr(self.filename)]

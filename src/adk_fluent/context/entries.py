@@ -1,25 +1,26 @@
-"""The conversation as plain values: what a context spec selects from."""
+"""The conversation as plain values, from which a context spec selects, and their text in an instruction."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 USER: Final = "user"
-"""The author of the person's messages, in ADK's events and here."""
+"""The author of the user's messages, in ADK's events and here."""
 
 Kind = Literal["event", "summary", "state"]
 
 CountTokens = Callable[[str], int]
-"""How many tokens a text is."""
+"""Counts the tokens of a text."""
 
 
 def estimate_tokens(text: str) -> int:
-    """Tokens of a text, estimated at four characters each and rounded up.
+    """Estimate the tokens of a text at four characters each, rounded up.
 
-    The four are the usual rule of thumb for English with the tokenizers of current models. Give a
-    `count_tokens=` of your own where the number must be exact.
+    Four is the usual rule of thumb for English with the tokenizers of current models. If the number must be
+    exact, pass your tokenizer as `count_tokens=`.
 
     >>> estimate_tokens("abcde")
     2
@@ -32,9 +33,9 @@ class FileRef:
     """A part that is not text: an image, a file, code.
 
     Attributes:
-        mime_type: what it is, such as `image/png`.
-        at: index of the event and of the part in it, where the part itself is found.
-        name: the file's name, where there is one.
+        mime_type: its MIME type, such as `image/png`.
+        at: the index of the event, and the index of the part in that event.
+        name: the file's name; empty if it has none.
     """
 
     mime_type: str
@@ -43,8 +44,8 @@ class FileRef:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
-    """A tool call that a model made; `args` is JSON."""
+class CallPart:
+    """A part that is a model's call of a tool; `args` is JSON."""
 
     name: str
     args: str
@@ -53,8 +54,8 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Response:
-    """What a tool gave; `result` is JSON."""
+class ResponsePart:
+    """A part that is the result of a tool call; `result` is JSON."""
 
     name: str
     result: str
@@ -64,24 +65,24 @@ class Response:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One thing said or done in a conversation, or one value of the state shown beside it.
+    """One event of a conversation, a summary of several events, or one state value beside them.
 
     Attributes:
-        author: `user`, or the agent that it comes from; the key, for a value of the state.
-        origin: the name the user gave to that agent, where it is used in several places.
+        author: `user`, or the agent that wrote it; for a state value, its key.
+        origin: the name that the user gave to that agent, if the same agent is used in several steps.
         text: its text, without the model's thoughts.
-        kind: `event`; `summary` of several events; or `state`, shown beside the conversation.
-        turn: which turn it belongs to; a turn is one user message and every event up to the next.
+        kind: `event`; `summary` of several events; or `state`, a value shown beside the conversation.
+        turn: the number of its turn; a turn is one user message and all events up to the next.
         timestamp: seconds since the epoch.
-        invocation_id: the run it belongs to.
-        branch: the parallel branch it happened on.
+        invocation_id: the ID of its run.
+        branch: its parallel branch, as ADK names it.
         files: its parts that are not text.
-        function_calls: tool calls.
-        function_responses: results of tools.
+        function_calls: its tool calls.
+        function_responses: its results of tools.
         tags: the labels in the event's metadata under `tags`.
-        index: its place in the session.
-        tier: what survives a budget longest; higher tiers stay.
-        compacted: whether a summary that ADK made covers it.
+        index: its position in the session.
+        tier: its priority in a budget; entries of the lowest tier are left out first.
+        compacted: True if a summary that ADK made covers it.
     """
 
     author: str = ""
@@ -93,8 +94,8 @@ class Entry:
     invocation_id: str = ""
     branch: str | None = None
     files: tuple[FileRef, ...] = ()
-    function_calls: tuple[Call, ...] = ()
-    function_responses: tuple[Response, ...] = ()
+    function_calls: tuple[CallPart, ...] = ()
+    function_responses: tuple[ResponsePart, ...] = ()
     tags: frozenset[str] = frozenset()
     index: int = -1
     tier: int = 0
@@ -102,27 +103,27 @@ class Entry:
 
     @property
     def is_user_message(self) -> bool:
-        """Whether the person says something new; a posted tool result continues the turn instead."""
+        """True for a message of the user with text or files; a posted tool result does not start a turn."""
         return self.author == USER and bool(self.text or self.files)
 
     @property
     def is_tool_use(self) -> bool:
-        """Whether it holds a tool call, its result, or code that a model runs."""
+        """True if it holds a tool call, a result of one, or code that a model runs."""
         code = any(file.mime_type == CODE for file in self.files)
         return bool(self.function_calls or self.function_responses) or code
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is left of it."""
+        """True if it has no parts any more."""
         return not (self.text or self.files or self.function_calls or self.function_responses)
 
     @property
     def identity(self) -> tuple[str, int | str]:
-        """What is the same for two versions of it."""
+        """A key that two versions of the same entry share."""
         return self.kind, self.index if self.kind == "event" else f"{self.author}: {self.text}"
 
     def by(self, names: Iterable[str]) -> bool:
-        """Whether one of these agents is its author, under its own or its derived name."""
+        """True if one of these agents is its author, by the name of the agent or of its step."""
         return self.kind == "event" and bool({self.author, self.origin} & set(names))
 
 
@@ -134,17 +135,17 @@ CODE: Final = "text/x-code"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
-    """What a spec is evaluated on.
+    """The input of a spec: the conversation, the state and the time.
 
     Attributes:
-        history: the conversation without what is always sent.
-        pinned: what is always sent: the current user message, and the agent's tool use of this turn.
+        history: the conversation without the pinned entries; the spec selects from it.
+        pinned: entries that are always sent: the current user message, and the agent's tool use of this turn.
         turn: the number of the current turn.
-        agent: the agent the context is for.
-        now: seconds since the epoch.
+        agent: the agent whose context it is.
+        now: the current time, in seconds since the epoch.
         state: the session's state.
-        count_tokens: how tokens are counted where a spec does not say.
-        removed: whether a step may remove a key; such a key is missing though it holds `None`.
+        count_tokens: counts tokens, unless a spec has its own function.
+        removed: returns True for a key that a step may remove. If such a key holds `None`, it is missing.
     """
 
     history: tuple[Entry, ...] = ()
@@ -164,14 +165,14 @@ class Scene:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What an agent sees.
+    """The result of a spec: everything that an agent's model receives of the conversation.
 
     Attributes:
-        entries: what is selected, values of the state first, then the conversation in order.
-        pinned: what is sent whatever the spec says; see `split`.
-        untouched: whether the conversation is seen as it is, so that ADK can assemble it.
-        writes: state keys that the selection itself writes (`C.extract`, `C.distill`).
-        files: the artifacts that are sent along.
+        entries: the selected entries: state values first, then the conversation in order.
+        pinned: entries that are always sent; see `split`.
+        untouched: True if the conversation is unchanged, so that ADK can assemble it.
+        writes: state keys that the spec writes with their values (`C.extract`, `C.distill`).
+        files: names of the artifacts that are sent, too.
     """
 
     entries: Entries = ()
@@ -182,20 +183,21 @@ class Selection:
 
     @property
     def shown(self) -> Entries:
-        """The values shown beside the conversation."""
+        """The selected state values."""
         return tuple(entry for entry in self.entries if entry.kind == "state")
 
     @property
     def conversation(self) -> Entries:
-        """What is selected of the conversation."""
+        """The selected entries of the conversation."""
         return tuple(entry for entry in self.entries if entry.kind != "state")
 
 
 def split(entries: Iterable[Entry], agent: str) -> tuple[tuple[Entry, ...], tuple[Entry, ...]]:
-    """`(history, pinned)`: what a spec selects from, and what is sent whatever it says.
+    """Split a conversation in `(history, pinned)`: a spec selects from `history`; `pinned` is always sent.
 
-    Pinned are the current user message, and the tool calls and results of `agent` in this turn; and, for a
-    result that answers a call of an earlier turn, that call.
+    Pinned entries are the current user message, and the tool calls and results of `agent` in this turn. If
+    one of these results answers a call of an earlier turn, that call is pinned, too: a provider refuses a
+    result without its call.
     """
     listed = tuple(entries)
     events = [entry for entry in listed if entry.kind == "event"]
@@ -216,7 +218,10 @@ def split(entries: Iterable[Entry], agent: str) -> tuple[tuple[Entry, ...], tupl
 
 
 def keep_pairs(before: Iterable[Entry], after: Iterable[Entry]) -> tuple[Entry, ...]:
-    """`after`, without tool calls that lost their result on the way from `before`, and the reverse."""
+    """Remove from `after` each tool call whose result is only in `before`, and each such result.
+
+    A provider refuses a request with half a pair. A call that had no result in `before` stays.
+    """
     kept = tuple(after)
     had = _calls(before) & _responses(before)
     torn = had & (_calls(kept) ^ _responses(kept))
@@ -239,3 +244,53 @@ def _calls(entries: Iterable[Entry]) -> set[str]:
 
 def _responses(entries: Iterable[Entry]) -> set[str]:
     return {response.id for entry in entries for response in entry.function_responses}
+
+
+# --- entries as text ------------------------------------------------------------------------------
+
+TAG: Final = "conversation_context"
+"""The name of the XML element that holds the context inside an instruction."""
+
+TEMPLATE: Final = ""
+"""The author of an entry that a template made: its text has no label."""
+
+
+def block(entries: Iterable[Entry]) -> str:
+    """The text of entries in their element, for an instruction; empty for no entries.
+
+    >>> print(block([Entry(author="user", text="Hello"), Entry(author="tone", kind="state", text="warm")]))
+    <conversation_context>
+    [user]: Hello
+    [tone]: warm
+    </conversation_context>
+    """
+    lines = text(entries)
+    return f"<{TAG}>\n{lines}\n</{TAG}>" if lines else ""
+
+
+def text(entries: Iterable[Entry]) -> str:
+    """The text of entries, one line each, as in the block."""
+    return "\n".join(line(entry) for entry in entries)
+
+
+def line(entry: Entry) -> str:
+    """The text of one entry: `[author]: text`, with tool use and files in words."""
+    said = [entry.text] if entry.text else []
+    said += [f"(calls {call.name}({call.args}))" for call in entry.function_calls]
+    said += [f"({answer.name} gave {answer.result})" for answer in entry.function_responses]
+    said += [f"({file.name or 'attached'}: {file.mime_type})" for file in entry.files]
+    # A text that closes the element could end with words that the model takes for instructions.
+    shown = " ".join(said).replace(f"</{TAG}", f"<\\/{TAG}")
+    if entry.kind == "state" and entry.author == TEMPLATE:
+        return shown
+    return f"[{'summary' if entry.kind == 'summary' else entry.author}]: {shown}"
+
+
+def show(value: object) -> str:
+    """Write a state value as text: text as it is, everything else as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def tokens(entries: Iterable[Entry], count: CountTokens) -> int:
+    """Count the tokens of entries in the block, line ends included, without the element around them."""
+    return sum(count(line(entry) + "\n") for entry in entries)

@@ -1,4 +1,4 @@
-"""What narrows or alters a selection, without a model."""
+"""The `C` operations that narrow or change a selection without a model."""
 
 from __future__ import annotations
 
@@ -6,35 +6,34 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from adk_fluent.context.entries import CountTokens, Entries, Entry, Scene, Selection, keep_pairs
-from adk_fluent.context.fitting import SHRINKING, compacted, fitted, on_events, once
-from adk_fluent.context.rendering import tokens
+from adk_fluent.context.entries import CountTokens, Entries, Entry, Scene, Selection, keep_pairs, tokens
+from adk_fluent.context.reduction import SHRINKING, compacted, fitted, on_events, once
 from adk_fluent.context.spec import Context
-from adk_fluent.context.view import View
+from adk_fluent.context.view import ContextView
 from adk_fluent.ir.frozen import frozen
 
 if TYPE_CHECKING:
-    from adk_fluent.context.asking import Selecting
+    from adk_fluent.context.helper_requests import Selecting
 
 
-class Filter(Context):
-    """Keeps some entries of what it is given, or other versions of them."""
+class EntryFilter(Context):
+    """Base of the operations that keep some entries of a selection, or changed versions of them."""
 
     __slots__ = ()
 
     neutral: ClassVar[bool] = False
-    """Whether the conversation stays as it is."""
+    """True if the conversation stays as it is."""
     everything: ClassVar[bool] = False
-    """Whether the values shown beside the conversation are filtered, too."""
+    """True if it also filters the state values beside the conversation."""
     tears: ClassVar[bool] = False
-    """Whether it may keep tool calls without their results, or the reverse."""
+    """True if it may keep tool calls without their results, or results without their calls."""
 
     @property
     def is_untouched(self) -> bool:
         return self.neutral
 
     def kept(self, entries: Entries, scene: Scene) -> Entries:
-        """What is kept of some entries."""
+        """Return the entries that it keeps."""
         return entries
 
     def applied(self, given: Selection, scene: Scene) -> Selecting:
@@ -44,18 +43,18 @@ class Filter(Context):
         return self.left(given, on_events(self.kept, given.entries, scene))
 
     def left(self, given: Selection, entries: Entries) -> Selection:
-        """A selection of which these entries are kept."""
+        """The given selection with only these entries; tool calls and results stay in pairs."""
         if not self.tears:
             entries = keep_pairs(given.entries, entries)
         return replace(given, entries=entries, untouched=given.untouched and self.neutral)
 
-    def sees(self, given: View) -> View:
+    def sees(self, given: ContextView) -> ContextView:
         return given if self.neutral else given.some(unknown=True)
 
 
 @frozen
-class Recent(Filter):
-    """What is not too long ago."""
+class RecentTurns(EntryFilter):
+    """Keeps turns whose weight is at least `min_weight`; the weight halves every `half_life` turns."""
 
     op: ClassVar[str] = "recent"
 
@@ -67,8 +66,8 @@ class Recent(Filter):
 
 
 @frozen
-class Fresh(Filter):
-    """Events of the last seconds."""
+class Fresh(EntryFilter):
+    """Keeps events that are at most `max_age` seconds old."""
 
     op: ClassVar[str] = "fresh"
 
@@ -79,8 +78,8 @@ class Fresh(Filter):
 
 
 @frozen
-class Compact(Filter):
-    """Adjacent texts of one author joined, and each finished tool call and its result in one line."""
+class Compact(EntryFilter):
+    """Joins adjacent texts of one author, and writes each finished tool call and its result in one line."""
 
     op: ClassVar[str] = "compact"
 
@@ -91,13 +90,13 @@ class Compact(Filter):
     def tells_calls(self) -> bool:
         return True
 
-    def sees(self, given: View) -> View:
-        return given.some()  # every text, if in another shape
+    def sees(self, given: ContextView) -> ContextView:
+        return given.some()  # it keeps every text, in another shape
 
 
 @frozen
-class Dedup(Filter):
-    """Each text once."""
+class Dedup(EntryFilter):
+    """Keeps each text once."""
 
     op: ClassVar[str] = "dedup"
 
@@ -112,8 +111,8 @@ FIELDS: Final = ("text", "function_calls", "function_responses", "files")
 
 
 @frozen
-class Project(Filter):
-    """Only some parts of each event."""
+class Project(EntryFilter):
+    """Keeps only some parts of each event, such as its text."""
 
     op: ClassVar[str] = "project"
     spread: ClassVar[str] = "fields"
@@ -139,12 +138,12 @@ class Project(Filter):
         return tuple(entry for entry in left if not entry.is_empty)
 
 
-# --- constraints, also on what is shown beside the conversation -----------------------------------
+# --- limits, which also count the state values beside the conversation ----------------------------
 
 
 @frozen
-class Priority(Filter):
-    """Gives what is selected a tier, by which a budget leaves out."""
+class Priority(EntryFilter):
+    """Sets the tier of all selected entries; a budget leaves out entries of the lowest tier first."""
 
     op: ClassVar[str] = "priority"
     everything: ClassVar[bool] = True
@@ -157,8 +156,8 @@ class Priority(Filter):
 
 
 @frozen
-class Truncate(Filter):
-    """At most so many turns, so many tokens, or both."""
+class Truncate(EntryFilter):
+    """Keeps at most `max_turns` turns, `max_tokens` tokens, or both."""
 
     op: ClassVar[str] = "truncate"
     everything: ClassVar[bool] = True
@@ -177,7 +176,7 @@ class Truncate(Filter):
         return entries
 
     def _turns(self, entries: Entries, scene: Scene, most: int) -> set[int]:
-        # The running turn is one of them, also while nothing of it is left to choose from.
+        # The current turn counts as one of them, even if none of its events is left to select.
         turns = sorted({scene.turn, *(entry.turn for entry in entries if entry.kind != "state")})
         ends = {"tail": turns[-most:], "head": turns[:most]}
         half = (most + 1) // 2
@@ -186,8 +185,8 @@ class Truncate(Filter):
 
 
 @frozen
-class Fit(Filter):
-    """Compacts, drops repetition, then truncates, until it fits."""
+class Fit(EntryFilter):
+    """Compacts, removes repetition, then truncates, until the selection has at most `max_tokens` tokens."""
 
     op: ClassVar[str] = "fit"
     everything: ClassVar[bool] = True
@@ -209,8 +208,8 @@ class Fit(Filter):
 
 
 @frozen
-class Redact(Filter):
-    """Everything that a regular expression finds replaced, in the current user message too."""
+class Redact(EntryFilter):
+    """Replaces every match of regular expressions, also in the current user message."""
 
     op: ClassVar[str] = "redact"
     everything: ClassVar[bool] = True
@@ -239,11 +238,11 @@ class Redact(Filter):
         )
 
     def applied(self, given: Selection, scene: Scene) -> Selecting:
-        chosen = yield from Filter.applied(self, given, scene)
+        chosen = yield from EntryFilter.applied(self, given, scene)
         pinned = zip(self.kept(given.pinned, scene), given.pinned, strict=True)
         return replace(chosen, pinned=tuple(_as_called(new, old) for new, old in pinned))
 
-    def sees(self, given: View) -> View:
+    def sees(self, given: ContextView) -> ContextView:
         return replace(given.some(unknown=True), message=False)
 
     def _arguments(self) -> list[str]:
@@ -251,5 +250,5 @@ class Redact(Filter):
 
 
 def _as_called(new: Entry, old: Entry) -> Entry:
-    """The agent's own calls stay as its model made them: providers check them against their signatures."""
+    """Restore the agent's own tool calls, because providers check them against their signatures."""
     return replace(new, function_calls=old.function_calls)

@@ -1,4 +1,4 @@
-"""The `C` operations that ask a model: they yield an `Ask` and are sent the answer."""
+"""The `C` operations that ask a helper model: they yield an `Ask` and receive the answer."""
 
 from __future__ import annotations
 
@@ -8,22 +8,21 @@ from dataclasses import replace
 from math import sqrt
 from typing import Any, ClassVar, Final, Protocol, cast
 
-from adk_fluent.context.asking import (
+from adk_fluent.context.entries import CountTokens, Entries, Entry, Scene, Selection, show, text, tokens
+from adk_fluent.context.filters import EntryFilter
+from adk_fluent.context.helper_requests import (
     Answer,
     Ask,
     Asking,
     Exchange,
     Expected,
-    Question,
+    ExpectedRequest,
     Rejected,
     Selecting,
     Shortening,
     Volume,
 )
-from adk_fluent.context.entries import CountTokens, Entries, Entry, Scene, Selection
-from adk_fluent.context.filters import Filter
-from adk_fluent.context.fitting import SHRINKING, fitted, on_events
-from adk_fluent.context.rendering import show, text, tokens
+from adk_fluent.context.reduction import SHRINKING, fitted, on_events
 from adk_fluent.context.sources import last_turns
 from adk_fluent.context.spec import SELECTS
 from adk_fluent.errors import ContextError
@@ -32,15 +31,15 @@ from adk_fluent.ir.keys import KeyRead
 
 
 class Embedder(Protocol):
-    """An embedding model: a vector for each text, at once or to be awaited."""
+    """An embedding model: it returns a vector for each text, or an awaitable of the vectors."""
 
     def embed(self, texts: list[str], /) -> Sequence[Sequence[float]] | Awaitable[Sequence[Sequence[float]]]:
-        """The vectors of some texts, in their order."""
+        """Return the vectors of texts, in the order of the texts."""
         ...
 
 
-class Asked(Filter):
-    """Leaves what a model says; an answer of `None`, for a failed call, leaves the selection as it is."""
+class ModelOperation(EntryFilter):
+    """Base of the operations that ask a helper model. If the call fails, the selection stays as it is."""
 
     __slots__ = ()
 
@@ -53,11 +52,11 @@ class Asked(Filter):
         return True
 
     def asking(self, entries: Entries, scene: Scene) -> Asking:
-        """What is kept of some entries, and what is written to state."""
+        """Return the entries that it keeps, and the state keys to write with their values."""
         return (yield from self.shortened(entries, scene)), ()
 
     def shortened(self, entries: Entries, scene: Scene) -> Shortening:
-        """What is kept of some entries, where nothing is written."""
+        """Return the entries that it keeps, for an operation that writes no state."""
         yield from ()
         return entries
 
@@ -65,9 +64,14 @@ class Asked(Filter):
         entries, written = yield from self.asking(given.entries, scene)
         return replace(self.left(given, entries), writes=given.writes + written)
 
-    def asked_once(self, model: Any, prompt: str, tokens: float, answer: float | None) -> tuple[Question]:
-        """One question: a prompt with so many tokens of the conversation, at four characters a token."""
-        return (Question(f"C.{self.op}", model, len(prompt) / _CHARACTERS + tokens, answer),)
+    def one_request(
+        self, model: Any, prompt: str, tokens: float, answer: float | None
+    ) -> tuple[ExpectedRequest]:
+        """The one request of an estimate: a prompt and `tokens` of the conversation.
+
+        The prompt counts four characters a token.
+        """
+        return (ExpectedRequest(f"C.{self.op}", model, len(prompt) / _CHARACTERS + tokens, answer),)
 
 
 _CHARACTERS: Final = 4
@@ -83,7 +87,7 @@ RELEVANT: Final = "Which of the numbered messages below help most to answer the 
 def _summarized(
     entries: Entries, old: Entries, operation: str, model: Any, prompt: str | None = None
 ) -> Shortening:
-    """The entries with `old` replaced, where the first of them stood, by one summary."""
+    """Replace the entries `old` by one summary, at the place of the first of them."""
     if not old:
         return entries
     answer = yield Ask(operation, model, f"{prompt or SUMMARIZE}\n\n{text(old)}")
@@ -95,14 +99,17 @@ def _summarized(
 
 
 def synthetic(entries: Entries) -> Entry:
-    """An empty entry that stands where `entries` stood."""
+    """An empty entry to replace `entries`: it has their place, turn and time, and their highest tier."""
     first, last = entries[0], entries[-1]
     tier = max(entry.tier for entry in entries)
     return Entry(index=first.index, turn=last.turn, timestamp=last.timestamp, branch=first.branch, tier=tier)
 
 
 def _squeezed(entries: Entries, limit: int, count: CountTokens, operation: str, model: Any) -> Shortening:
-    """The newest entries that fit into half the tokens, what is older summarized; cut if that is too long."""
+    """Summarize old entries: keep the newest ones that fit in half of `limit`, and one summary of the others.
+
+    If the summary is too long, `fitted` shortens the result to `limit` tokens.
+    """
     kept = {id(entry) for entry in fitted(entries, limit // 2, count)}
     old = tuple(entry for entry in entries if entry.kind != "state" and id(entry) not in kept)
     entries = yield from _summarized(entries, old, operation, model)
@@ -110,8 +117,8 @@ def _squeezed(entries: Entries, limit: int, count: CountTokens, operation: str, 
 
 
 @frozen
-class Summarize(Asked):
-    """A summary in place of what is selected, or of a part of it."""
+class Summarize(ModelOperation):
+    """Replaces the selection, or a part of it, by a summary."""
 
     op: ClassVar[str] = "summarize"
 
@@ -124,11 +131,11 @@ class Summarize(Asked):
         return (yield from _summarized(entries, old, self.op, self.model, self.prompt))
 
     def expected(self, given: Volume, answer: float) -> Expected:
-        # How often tools were called before, nobody can foresee.
+        # The number of earlier tool calls is not known before a run, so `tools` counts as no tokens.
         old = {"all": given.tokens, "earlier": given.earlier, "tools": 0.0}[self.scope]
         if old <= 0:
             return (), given
-        asked = self.asked_once(self.model, self.prompt or SUMMARIZE, old, answer)
+        asked = self.one_request(self.model, self.prompt or SUMMARIZE, old, answer)
         return asked, given._replace(tokens=given.tokens - old + answer, earlier=0.0)
 
     def _is_meant(self, entry: Entry, scene: Scene) -> bool:
@@ -138,8 +145,8 @@ class Summarize(Asked):
 
 
 @frozen
-class Rolling(Asked):
-    """The last turns, and perhaps one summary of all before them."""
+class Rolling(ModelOperation):
+    """Keeps the last `n` turns and, with `summarize`, one summary of all turns before them."""
 
     op: ClassVar[str] = "rolling"
 
@@ -172,13 +179,13 @@ class Rolling(Asked):
         left = given._replace(tokens=given.tokens - old, earlier=given.earlier - old)
         if not self.summarize:
             return (), left
-        asked = self.asked_once(self.model, SUMMARIZE, old, answer)
+        asked = self.one_request(self.model, SUMMARIZE, old, answer)
         return asked, left._replace(tokens=left.tokens + answer)
 
 
 @frozen
-class ManusCascade(Asked):
-    """Compacts, drops repetition, summarizes what is older, then truncates, until it fits."""
+class ManusCascade(ModelOperation):
+    """Compacts, removes repetition, summarizes old entries, then truncates, until the selection fits."""
 
     op: ClassVar[str] = "manus_cascade"
 
@@ -199,8 +206,8 @@ class ManusCascade(Asked):
 
 
 @frozen
-class Budget(Asked):
-    """At most so many tokens: the oldest goes, or is summarized, or it is an error."""
+class Budget(ModelOperation):
+    """Keeps at most `max_tokens` tokens: it leaves out or summarizes old entries, or raises an error."""
 
     op: ClassVar[str] = "budget"
 
@@ -233,11 +240,11 @@ class Budget(Asked):
         return (), given._replace(tokens=min(given.tokens, self.max_tokens))
 
 
-def _squeezing(of: Asked, model: Any, limit: int, given: Volume, answer: float) -> Expected:
-    """What `_squeezed` is expected to ask and to leave."""
+def _squeezing(of: ModelOperation, model: Any, limit: int, given: Volume, answer: float) -> Expected:
+    """The expected request of `_squeezed`, and the size of the remaining conversation."""
     if given.tokens <= limit:
         return (), given
-    asked = of.asked_once(model, SUMMARIZE, given.tokens - limit // 2, answer)
+    asked = of.one_request(model, SUMMARIZE, given.tokens - limit // 2, answer)
     return asked, given._replace(tokens=min(limit // 2 + answer, limit))
 
 
@@ -245,8 +252,8 @@ def _squeezing(of: Asked, model: Any, limit: int, given: Volume, answer: float) 
 
 
 @frozen
-class Relevant(Asked):
-    """The texts that bear most on a question."""
+class Relevant(ModelOperation):
+    """Keeps the `top_k` texts that help most to answer a question."""
 
     op: ClassVar[str] = "relevant"
 
@@ -287,10 +294,10 @@ class Relevant(Asked):
         )
         tokens = given.tokens + given.question
         if self._embeds:
-            return self.asked_once(self.scorer, "", tokens, None), left
+            return self.one_request(self.scorer, "", tokens, None), left
         if self.scorer is not None:
             return (), left
-        return self.asked_once(self.model, RELEVANT, tokens, _NUMBER * self.top_k), left
+        return self.one_request(self.model, RELEVANT, tokens, _NUMBER * self.top_k), left
 
     def _question(self, scene: Scene) -> str:
         found = show(scene.state.get(self.query_key) or "") if self.query_key else ""
@@ -322,9 +329,9 @@ def _by_model(
 
 
 _NUMBER: Final = 2
-"""Tokens of a number in a list."""
+"""Tokens of one number in the model's answer, a list of numbers."""
 _DIGITS: Final = 9
-"""No message has a longer number, and Python refuses to read very long ones."""
+"""The most digits of a message's number; Python refuses to convert very long numbers."""
 
 
 def _by_embedding(

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from adk_fluent.context import artifacts, control, filters, joining, making, model_operations, sources
+from adk_fluent.context import composition, control, extraction, filters, model_operations, sources
 from adk_fluent.context.spec import Context
 
 
@@ -17,10 +17,10 @@ def _below(cls: type[Context]) -> Iterator[type[Context]]:
         yield from _below(inner)
 
 
-MODULES: Final = (sources, filters, model_operations, making, control, artifacts, joining)
-"""Where they are."""
+MODULES: Final = (sources, filters, model_operations, extraction, control, composition)
+"""The modules that define operations; a stored graph finds a spec by its name only after their import."""
 
 OPERATIONS: Final[Mapping[str, type[Context]]] = MappingProxyType(
     {cls.op: cls for cls in sorted(_below(Context), key=lambda cls: cls.op)}
 )
-"""Name → the class that says what it does."""
+"""Name of an operation → its class."""

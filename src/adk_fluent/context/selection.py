@@ -1,4 +1,4 @@
-"""Evaluating a context spec: from a conversation to what an agent sees of it."""
+"""Evaluation of a context spec: from a conversation to the selection that an agent sees."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from adk_fluent.context.asking import Selecting
 from adk_fluent.context.entries import CountTokens, Entry, Scene, Selection, estimate_tokens, split
-from adk_fluent.context.sources import Default
+from adk_fluent.context.helper_requests import Selecting
+from adk_fluent.context.sources import DefaultContext
 from adk_fluent.context.spec import Context
 
 __all__ = ["Selecting", "Selection", "scene_of", "select", "selecting"]
 
-_DEFAULT: Final = Default()
+_DEFAULT: Final = DefaultContext()
 
 
 def select(
@@ -25,16 +25,16 @@ def select(
     count_tokens: CountTokens = estimate_tokens,
     state: Mapping[str, Any] | None = None,
 ) -> Selection:
-    """What `agent` sees of a conversation, where no helper model can be asked.
+    """Select the part of a conversation that `agent` sees, without helper models.
 
-    Operations that would ask one leave the selection as it is.
+    Operations that would ask a helper model leave the selection as it is.
 
     Args:
-        agent: the name that the agent's own entries have as their author.
-        now: seconds since the epoch, for `C.fresh`.
+        agent: the author of the agent's own entries.
+        now: the current time for `C.fresh`, in seconds since the epoch.
 
     Raises:
-        ContextError: a `C.validate` or a strict `C.budget` refuses it.
+        ContextError: a check of `C.validate` fails, or the selection exceeds a strict `C.budget`.
     """
     steps = selecting(spec, scene_of(entries, agent=agent, now=now, count_tokens=count_tokens, state=state))
     try:
@@ -54,7 +54,7 @@ def scene_of(
     state: Mapping[str, Any] | None = None,
     removed: Callable[[str], bool] = lambda key: False,
 ) -> Scene:
-    """The conversation as specs are evaluated on it."""
+    """The input of a spec: the conversation, split in history and pinned entries, and its state."""
     listed = tuple(entries)
     history, pinned = split(listed, agent)
     turn = max((entry.turn for entry in listed), default=0)
@@ -71,7 +71,7 @@ def scene_of(
 
 
 def selecting(spec: Context, scene: Scene) -> Selecting:
-    """Evaluate a spec; yields each question to a helper model and is sent the answer."""
+    """Evaluate a spec: yield each request to a helper model, receive its answer, return the selection."""
     resolved = spec.resolved(scene.state, scene.agent) or _DEFAULT
     given = Selection(scene.history, scene.pinned, untouched=True)
     if not resolved.is_selection:

@@ -1,4 +1,4 @@
-"""What says by itself what is seen: of the conversation, or of the state in its place."""
+"""The `C` operations that select: entries of the conversation, or state values in its place."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from adk_fluent.context.entries import USER, Entries, Entry, Scene, Selection
-from adk_fluent.context.filters import Filter
-from adk_fluent.context.rendering import TEMPLATE, show
+from adk_fluent.context.entries import TEMPLATE, USER, Entries, Entry, Scene, Selection, show
+from adk_fluent.context.filters import EntryFilter
 from adk_fluent.context.spec import SELECTS, Context
-from adk_fluent.context.view import View
+from adk_fluent.context.view import ContextView
 from adk_fluent.errors import MissingKeyError
 from adk_fluent.ir.frozen import frozen
 from adk_fluent.ir.keys import KeyRead
@@ -18,11 +17,11 @@ from adk_fluent.ir.matching import is_held, lost
 from adk_fluent.ir.template import Placeholder, all_keys, placeholders, render
 
 if TYPE_CHECKING:
-    from adk_fluent.context.asking import Selecting
+    from adk_fluent.context.helper_requests import Selecting
 
 
-class Source(Filter):
-    """Selects of the conversation, by whatever it is given of it."""
+class Source(EntryFilter):
+    """Base of the operations that select entries of the conversation."""
 
     __slots__ = ()
 
@@ -32,8 +31,8 @@ class Source(Filter):
 
 
 @frozen
-class Default(Source):
-    """Everything, assembled by ADK itself."""
+class DefaultContext(Source):
+    """Selects everything, so that ADK assembles the conversation itself."""
 
     op: ClassVar[str] = "default"
     is_default: ClassVar[bool] = True
@@ -45,27 +44,27 @@ class Default(Source):
 
 @frozen
 class Nothing(Source):
-    """Nothing of the conversation."""
+    """Selects nothing of the conversation."""
 
     op: ClassVar[str] = "none"
 
     def kept(self, entries: Entries, scene: Scene) -> Entries:
         return ()
 
-    def sees(self, given: View) -> View:
+    def sees(self, given: ContextView) -> ContextView:
         return given.nothing()
 
 
 @frozen
 class UserOnly(Source):
-    """The user's messages."""
+    """Selects the user's messages."""
 
     op: ClassVar[str] = "user_only"
 
     def kept(self, entries: Entries, scene: Scene) -> Entries:
         return _by_user(entries)
 
-    def sees(self, given: View) -> View:
+    def sees(self, given: ContextView) -> ContextView:
         return replace(given.some(), authors=frozenset())
 
 
@@ -75,7 +74,7 @@ def _by_user(entries: Entries) -> Entries:
 
 @frozen
 class User(Source):
-    """Some of the user's messages."""
+    """Selects some of the user's messages: all, the first, the last, or the first and the last."""
 
     op: ClassVar[str] = "user"
 
@@ -88,13 +87,13 @@ class User(Source):
         chosen = {"all": said, "first": said[:1], "last": last, "bookend": (*said[:1], *last)}[self.strategy]
         return tuple(dict.fromkeys(chosen))
 
-    def sees(self, given: View) -> View:
+    def sees(self, given: ContextView) -> ContextView:
         return replace(given.some(unknown=self.strategy != "all"), authors=frozenset())
 
 
 @frozen
 class FromAgents(Source):
-    """The user's messages, and what some agents said and did."""
+    """Selects the user's messages and all events of some agents."""
 
     op: ClassVar[str] = "from_agents"
     spread: ClassVar[str] = "names"
@@ -104,13 +103,13 @@ class FromAgents(Source):
     def kept(self, entries: Entries, scene: Scene) -> Entries:
         return tuple(entry for entry in entries if entry.is_user_message or entry.by(self.names))
 
-    def sees(self, given: View) -> View:
+    def sees(self, given: ContextView) -> ContextView:
         return given.by(frozenset(self.names))
 
 
 @frozen
 class ExcludeAgents(Source):
-    """Everything but what some agents said and did."""
+    """Selects everything except the events of some agents."""
 
     op: ClassVar[str] = "exclude_agents"
     spread: ClassVar[str] = "names"
@@ -118,21 +117,22 @@ class ExcludeAgents(Source):
     names: tuple[str, ...]
 
     def kept(self, entries: Entries, scene: Scene) -> Entries:
-        # A summary that ADK made may hold what an excluded agent said; the events it covers are here as well.
+        # A summary that ADK made may hold texts of an excluded agent. The events that it covers are still
+        # among the entries, so nothing is lost without the summary.
         return tuple(entry for entry in entries if entry.kind == "event" and not entry.by(self.names))
 
-    def sees(self, given: View) -> View:
+    def sees(self, given: ContextView) -> ContextView:
         return replace(given.some(), excluded=given.excluded | frozenset(self.names))
 
 
 def last_turns(entries: Entries, scene: Scene, n: int) -> Entries:
-    """The events of the last turns, the current one included."""
+    """The events of the last `n` turns, the current one included."""
     return tuple(entry for entry in entries if entry.kind == "event" and entry.turn > scene.turn - n)
 
 
 @frozen
 class Window(Source):
-    """The last turns, the current one included."""
+    """Selects the last `n` turns, the current one included."""
 
     op: ClassVar[str] = "window"
 
@@ -141,13 +141,13 @@ class Window(Source):
     def kept(self, entries: Entries, scene: Scene) -> Entries:
         return last_turns(entries, scene, self.n)
 
-    def sees(self, given: View) -> View:
+    def sees(self, given: ContextView) -> ContextView:
         return replace(given.some(), turns=self.n if given.turns is None else min(self.n, given.turns))
 
 
 @frozen
 class FromAgentsWindowed(Source):
-    """The user's messages, and of each agent what it did since the last texts it wrote."""
+    """Selects the user's messages and, for each agent, its events since the last `n` texts that it wrote."""
 
     op: ClassVar[str] = "from_agents_windowed"
 
@@ -161,7 +161,7 @@ class FromAgentsWindowed(Source):
             found |= {entry.index for entry in mine if said and entry.index >= said[0]}
         return tuple(entry for entry in entries if entry.kind == "event" and entry.index in found)
 
-    def sees(self, given: View) -> View:
+    def sees(self, given: ContextView) -> ContextView:
         return given.by(frozenset(name for name, _ in self.pairs), unknown=True)
 
     def _arguments(self) -> list[str]:
@@ -170,7 +170,7 @@ class FromAgentsWindowed(Source):
 
 @frozen
 class Select(Source):
-    """The events that match all that is given."""
+    """Selects the events that match every given criterion: author, type and tag."""
 
     op: ClassVar[str] = "select"
     tears: ClassVar[bool] = True
@@ -190,7 +190,7 @@ class Select(Source):
             and (tag is None or tag in entry.tags)
         )
 
-    def sees(self, given: View) -> View:
+    def sees(self, given: ContextView) -> ContextView:
         if self.author is None:
             return given.some(unknown=True)
         agents = frozenset(self.author) - {USER}
@@ -209,8 +209,11 @@ ENTRY_TYPES: Final = tuple(_TYPES)
 # --- values of the state --------------------------------------------------------------------------
 
 
-class Shown(Context):
-    """Shows values of the state: alone in place of the conversation, behind a `|` beside it."""
+class StateSource(Context):
+    """Base of the operations that show state values.
+
+    Alone they replace the conversation. After a `|` they add the values beside it.
+    """
 
     __slots__ = ()
     only_adds: ClassVar[bool] = True
@@ -228,7 +231,7 @@ class Shown(Context):
         return "state keys only"
 
     def values(self, scene: Scene) -> Entries:
-        """What is shown."""
+        """The state values to show, as entries."""
         return ()
 
     def applied(self, given: Selection, scene: Scene) -> Selecting:
@@ -239,10 +242,10 @@ class Shown(Context):
         yield from ()
         return replace(given, entries=given.entries + self.values(scene))
 
-    def sees(self, given: View) -> View:
+    def sees(self, given: ContextView) -> ContextView:
         return self.sees_piped(replace(given.nothing(), keys=()))
 
-    def sees_piped(self, given: View) -> View:
+    def sees_piped(self, given: ContextView) -> ContextView:
         return given.beside([read.key for read in self.own_reads()])
 
 
@@ -254,8 +257,8 @@ def _labelled(keys: tuple[str, ...], scene: Scene) -> Entries:
 
 
 @frozen
-class FromState(Shown):
-    """Values of the state, under their keys."""
+class StateValues(StateSource):
+    """Shows state values, labelled with their keys."""
 
     op: ClassVar[str] = "from_state"
     spread: ClassVar[str] = "keys"
@@ -270,8 +273,8 @@ class FromState(Shown):
 
 
 @frozen
-class Notes(Shown):
-    """The scratchpad that `C.write_notes` fills; it may well be empty."""
+class Scratchpads(StateSource):
+    """Shows the scratchpads that `C.write_notes` fills; an empty one is no error."""
 
     op: ClassVar[str] = "notes"
     spread: ClassVar[str] = "keys"
@@ -286,8 +289,8 @@ class Notes(Shown):
 
 
 @frozen
-class Template(Shown):
-    """A text, filled from state."""
+class Template(StateSource):
+    """Shows a text whose `{key}` placeholders are filled from state."""
 
     op: ClassVar[str] = "template"
 
@@ -315,7 +318,7 @@ class Template(Shown):
             if not placeholder.artifact
         )
 
-    def sees_piped(self, given: View) -> View:
+    def sees_piped(self, given: ContextView) -> ContextView:
         return given.beside(sorted(all_keys(self.text)))
 
 

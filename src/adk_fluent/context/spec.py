@@ -1,9 +1,9 @@
-"""`Context`: what part of the conversation an agent sees, as a frozen value.
+"""`Context`: the part of the conversation that an agent sees, as a frozen value.
 
-Every operation of `C` is one class below `Context`, which says all there is to say about it: what it means,
-which state keys it reads and writes, what it may show, whether it asks a model, and how it is written down.
-They are in `sources`, `filters`, `model_operations`, `making`, `control`, `artifacts` and `joining`;
-`operations` lists them.
+Every operation of `C` is one subclass of `Context`. It declares how it changes a selection, which state keys
+it reads and writes, what it may show, whether it asks a helper model, and its stored form. The subclasses are
+in `sources`, `filters`, `model_operations`, `extraction`, `control` and `composition`; `operations` lists
+them.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from adk_fluent.ir.functions import NO_ACCESS, Access, function_name, source_unr
 from adk_fluent.ir.keys import KeyRead, KeyReads
 
 if TYPE_CHECKING:
-    from adk_fluent.context.asking import Expected, Question, Selecting, Volume
     from adk_fluent.context.control import WriteNotes
     from adk_fluent.context.entries import Entries, Scene, Selection
-    from adk_fluent.context.view import View
+    from adk_fluent.context.helper_requests import Expected, ExpectedRequest, Selecting, Volume
+    from adk_fluent.context.view import ContextView
 
 
 @frozen
 class Context(ContextSpec):
-    """Which part of the conversation an agent sees; made by the factories of `C`.
+    """The part of the conversation that an agent sees; the factories of `C` make it.
 
-    `a + b` sees what either of them selects; `a | b` passes what `a` selects through `b`. A filter that
-    stands in a `+` without a selection of its own (`C.window(3) + C.redact("x")`) filters the whole sum. Both
-    operators are associative, and `a + a` is `a`.
+    `a + b` selects what `a` or `b` selects; `a | b` passes the selection of `a` through `b`. A filter that is
+    added with `+` (`C.window(3) + C.redact("x")`) filters the whole sum. Both operators are associative, and
+    `a + a` is `a`.
 
-    What is said here holds for an operation that leaves what is seen as it is; the others say what differs.
+    The methods of this class fit an operation that leaves the selection as it is; subclasses override them.
 
     Attributes:
-        contents: whether the selection reaches the model as real messages; see `as_contents`.
+        contents: True if the selection reaches the model as real messages; see `as_contents`.
         parts: the specs that it joins or wraps.
 
     Example:
@@ -49,19 +49,19 @@ class Context(ContextSpec):
     __slots__ = ("_access", "_touches")
 
     op: ClassVar[str] = ""
-    """Its name, as its factory has it; `sum` and `pipe` join their parts."""
+    """The name of its factory; `sum` and `pipe` are the names of `+` and `|`."""
     namespace: ClassVar[str] = "C"
-    """Where that factory is."""
+    """The namespace of that factory."""
     is_default: ClassVar[bool] = False
-    """Whether it asks for what ADK does anyway."""
+    """True if it selects what ADK sends anyway."""
     only_adds: ClassVar[bool] = False
-    """Whether it shows values of the state: alone in place of the conversation, in a pipe beside it."""
+    """True if it shows state values: alone in place of the conversation, in a pipe beside it."""
     makes: ClassVar[bool] = False
-    """Whether what it writes is made of the conversation, before its agent is asked."""
+    """True if it makes a state value of the conversation before its agent's model is called."""
     wraps: ClassVar[bool] = False
-    """Whether it has parts."""
+    """True if it has parts."""
     spread: ClassVar[str] = ""
-    """The parameter whose items stand in brackets by themselves, where it is written down."""
+    """The parameter whose items its `repr` shows as separate arguments."""
 
     _: KW_ONLY
     contents: bool = False
@@ -69,25 +69,31 @@ class Context(ContextSpec):
 
     @property
     def params(self) -> tuple[tuple[str, Any], ...]:
-        """Its own parameters, by name."""
+        """Its own parameters, as pairs of name and value."""
         return tuple((name, getattr(self, name)) for name in self._positional)
 
-    # --- what it means ----------------------------------------------------------------------------
+    # --- its effect on a selection ----------------------------------------------------------------
 
     def applied(self, given: Selection, scene: Scene) -> Selecting:
-        """What it leaves of a selection; yields each question to a helper model and is sent the answer."""
+        """Apply it to a selection: yield each request to a helper model, receive the answer."""
         yield from ()
         return given
 
     def piped(self, given: Selection, scene: Scene) -> Selecting:
-        """The same where it stands behind a `|`."""
+        """Apply it to the selection on the left of a `|`."""
         return self.applied(given, scene)
 
     def resolved(self, state: Mapping[str, Any], agent: str = "") -> Context | None:
-        """The spec without its conditions: a `C.when` that does not hold is as if it were not there.
+        """Decide its conditions: leave out each `C.when` that does not hold.
+
+        Args:
+            agent: the agent that an error names.
+
+        Returns:
+            The spec without conditions; `None` if nothing is left.
 
         Raises:
-            PredicateError: a condition raised, or must be awaited; it names `agent`.
+            PredicateError: a condition raised, or must be awaited.
         """
         if not self.parts:
             return self
@@ -95,48 +101,49 @@ class Context(ContextSpec):
         return self.replace(parts=parts) if parts else None
 
     def delivered(self, chosen: Selection) -> tuple[Entries, Entries]:
-        """What of a selection stands in the block of the instruction, and what is sent as messages."""
+        """Divide a selection in entries for the instruction, and entries to send as messages."""
         return (chosen.shown, chosen.conversation) if self.contents else (chosen.entries, ())
 
-    # --- what is known of it before it runs -------------------------------------------------------
+    # --- facts before a run -----------------------------------------------------------------------
 
     @property
     def ways(self) -> frozenset[bool]:
-        """Whether it says by itself what is seen, for each way its conditions may turn out."""
+        """The possible values of `is_selection`, one for each outcome of its conditions."""
         return _FILTERS
 
     @property
     def is_selection(self) -> bool:
-        """Whether it says by itself what is seen; a filter alone filters the whole conversation."""
+        """True if it selects by itself; a filter alone filters the whole conversation."""
         return True in self.ways
 
     @property
     def may_vanish(self) -> bool:
-        """Whether conditions may leave nothing of it."""
+        """True if its conditions may leave nothing of it."""
         return False
 
     @property
     def always_selects(self) -> bool:
-        """Whether it says what is seen in any case, whatever conditions it has."""
+        """True if it selects by itself, whatever its conditions are."""
         return self.ways == SELECTS and not self.may_vanish
 
     @property
     def is_untouched(self) -> bool:
-        """Whether the conversation always stays as ADK assembles it."""
+        """True if the conversation always stays as ADK assembles it."""
         return True
 
     @property
     def asks(self) -> bool:
-        """Whether it may ask a helper model."""
+        """True if it may ask a helper model."""
         return any(part.asks for part in self.parts)
 
     def expected(self, given: Volume, answer: float) -> Expected:
-        """What it probably asks helper models, and leaves of what it is given.
+        """Estimate its requests to helper models, and the size of the remaining conversation.
 
         Args:
-            answer: tokens of what a model usually answers.
+            given: the size of the conversation that it receives.
+            answer: tokens of a model's usual answer.
         """
-        questions: tuple[Question, ...] = ()
+        questions: tuple[ExpectedRequest, ...] = ()
         for part in self.parts:
             asked, given = part.expected(given, answer)
             questions += asked
@@ -144,38 +151,38 @@ class Context(ContextSpec):
 
     @property
     def drops_calls(self) -> bool:
-        """Whether it keeps only other parts of each event than tool calls."""
+        """True if it removes the tool calls from each event."""
         return False
 
     @property
     def tells_calls(self) -> bool:
-        """Whether it may put tool calls into words, which then pass where calls do not."""
+        """True if it may write tool calls as text, which later filters for calls do not remove."""
         return any(part.tells_calls for part in self.parts)
 
     @property
     def seen_in_words(self) -> str:
-        """What an agent sees, where words say it better than its view; empty where they do not."""
+        """A description for reports if it is clearer than the view; else empty."""
         return ""
 
     @property
     def templates(self) -> tuple[str, ...]:
-        """The texts in it whose placeholders are filled."""
+        """Its texts with placeholders, which are filled from state."""
         return tuple(text for part in self.parts for text in part.templates)
 
-    def sees(self, given: View) -> View:
-        """What it lets an agent see of what it is given."""
+    def sees(self, given: ContextView) -> ContextView:
+        """The view after this operation, applied to the view `given`."""
         return given
 
-    def sees_piped(self, given: View) -> View:
-        """The same where it stands behind a `|`."""
+    def sees_piped(self, given: ContextView) -> ContextView:
+        """The view after this operation on the right of a `|`."""
         return self.sees(given)
 
-    def sees_in_sum(self, given: View) -> View:
-        """What it adds to a `+`."""
+    def sees_in_sum(self, given: ContextView) -> ContextView:
+        """The view that it adds to a sum (`+`)."""
         return self.sees(given)
 
-    def view(self) -> View:
-        """What it lets an agent see, as far as that is known before it runs."""
+    def view(self) -> ContextView:
+        """The part of the conversation that it shows, as far as it is known before a run."""
         from adk_fluent.context.view import view
 
         return view(self)
@@ -193,17 +200,17 @@ class Context(ContextSpec):
 
     @property
     def artifacts(self) -> tuple[ArtifactUse, ...]:
-        """The artifacts that it shows."""
+        """The artifacts that it sends to the model."""
         return tuple(use for part in self.parts for use in part.artifacts)
 
     @property
     def touches(self) -> Access:
-        """The state keys that this operation itself touches."""
+        """The state keys that this operation itself reads and writes, without its parts."""
         return _kept(self, "_touches", self._touched)
 
     @property
     def access(self) -> Access:
-        """The state keys it reads and writes, as far as that is known."""
+        """The state keys that it and its parts read and write, as far as they are known."""
         return _kept(self, "_access", self._accessed) if self.parts else self.touches
 
     def _touched(self) -> Access:
@@ -217,10 +224,10 @@ class Context(ContextSpec):
         return total
 
     def key_reads(self, *, certain: bool = True) -> KeyReads:
-        """The state keys it reads, in order.
+        """The state keys that it reads, in order.
 
         Args:
-            certain: whether no condition decides about it; under one, a missing key may be meant.
+            certain: False if a condition decides about it; then a missing key is no error.
         """
         for read in self.own_reads():
             yield read if certain or read.level != "required" else read._replace(level="tolerant")
@@ -229,17 +236,17 @@ class Context(ContextSpec):
 
     @property
     def made(self) -> frozenset[str]:
-        """The state keys it may write before its agent is asked: what it makes of the conversation."""
+        """The state keys that it may write before its agent's model is called (`C.extract`, `C.distill`)."""
         if not self.access.writes:
             return frozenset()
         own = self.own_writes if self.makes else frozenset[str]()
         return own.union(*(part.made for part in self.parts))
 
     def surely_written(self, *, anything: bool) -> frozenset[str]:
-        """The state keys it writes whenever its agent answers.
+        """The state keys that it writes whenever its agent answers.
 
         Args:
-            anything: whether there is something in the conversation; of nothing, nothing is extracted.
+            anything: True if the conversation is not empty; from an empty one, nothing is extracted.
 
         >>> from adk_fluent import C
         >>> (C.write_notes("pad") + C.distill(into="facts")).surely_written(anything=False)
@@ -249,31 +256,31 @@ class Context(ContextSpec):
         whole = anything and all(part.is_untouched for part in self.parts if not part.makes)
         for part in self.parts:
             found |= part.surely_written(anything=whole)
-            whole = whole and not part.made  # what it makes takes the place of the conversation
+            whole = whole and not part.made  # the value that it makes replaces the conversation
         return found
 
     @property
     def scratchpads(self) -> tuple[WriteNotes, ...]:
-        """What in it writes the agent's answer to state."""
+        """The operations in it that write the agent's answer to state."""
         return tuple(pad for part in self.parts for pad in part.scratchpads)
 
     # --- how it is made and written down -----------------------------------------------------------
 
     def as_contents(self) -> Context:
-        """The same selection as real messages instead of text in the instruction.
+        """Send the selection as real messages instead of text in the instruction.
 
-        What is selected of the conversation reaches the model as ADK would send it: in the roles of user and
-        model, with images, files and tool calls. State values stay in the instruction.
+        The selected events reach the model as ADK would send them: in the roles of user and model, with
+        images, files and tool calls. State values stay in the instruction.
         """
         return self.replace(contents=True)
 
     def __add__(self, other: Context) -> Context:
-        from adk_fluent.context.joining import added
+        from adk_fluent.context.composition import added
 
         return added(self, _checked(other, "+"))
 
     def __or__(self, other: Context) -> Context:
-        from adk_fluent.context.joining import piped
+        from adk_fluent.context.composition import piped
 
         return piped(self, _checked(other, "|"))
 
@@ -291,7 +298,7 @@ class Context(ContextSpec):
         return shown + [repr(part) for part in self.parts]
 
     def as_stored(self) -> Frozen:
-        """Every operation is stored under its name, as the first release did it."""
+        """The stored form, the same as in the first release: the operation's name and parameters."""
         values = {name: self.given[name] for name in ("parts", "contents") if name in self.given}
         with source_unread():
             touched = self._touched()
@@ -299,7 +306,12 @@ class Context(ContextSpec):
 
     @classmethod
     def from_stored(cls, values: Mapping[str, Any]) -> Frozen:
-        """The operation that was stored so; what it touches it says itself."""
+        """Restore an operation from its stored form; its class declares the keys that it touches.
+
+        Raises:
+            ValueError: `C` has no operation of that name.
+            TypeError: the stored parts do not fit the operation.
+        """
         from adk_fluent.context.operations import OPERATIONS
 
         held = Stored(**values)
@@ -314,7 +326,7 @@ class Context(ContextSpec):
 
 @frozen
 class Stored(Frozen):
-    """A spec as stored graphs hold it: the name of an operation with its parameters."""
+    """The stored form of a spec: the name of its operation, its parameters and its parts."""
 
     stored_as: ClassVar[type | None] = Context
 
@@ -326,12 +338,12 @@ class Stored(Frozen):
 
 
 SELECTS: Final = frozenset({True})
-"""The ways of what always says by itself what is seen."""
+"""The `ways` of an operation that always selects by itself."""
 _FILTERS: Final = frozenset({False})
 
 
 def _kept(spec: Context, slot: str, find: Any) -> Access:
-    """An access that is found once for each spec, as its hash is."""
+    """Return an access, computed once for each spec and kept in its slot, like the hash."""
     try:
         return cast(Access, object.__getattribute__(spec, slot))
     except AttributeError:
@@ -341,7 +353,7 @@ def _kept(spec: Context, slot: str, find: Any) -> Access:
 
 
 def short(value: object) -> str:
-    """A parameter as it is written: a function by its name."""
+    """The `repr` of a parameter; for a function its name."""
     return function_name(value, "<lambda>") if callable(value) else repr(value)
 
 

@@ -1,4 +1,8 @@
-"""What can be said of a context spec before anything runs."""
+"""`ContextView`: the part of a conversation that a spec shows, as far as it is known before a run.
+
+A view is a safe bound: it may show more than a run does, never less. `any_of` joins the views of several
+sources and keeps that invariant; an exclusion counts only if no source shows the agent.
+"""
 
 from __future__ import annotations
 
@@ -11,25 +15,25 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
-    """What a spec lets an agent see.
+class ContextView:
+    """The part of a conversation that a spec shows to an agent.
 
-    The current user message, and the agent's own tool use of the turn, are always seen; only `message` speaks
-    of them.
+    The agent always sees the current user message and its own tool use of the turn; only `message` is about
+    them.
 
     Attributes:
-        history: the whole conversation, nothing of it, or some.
-        authors: only these agents' texts may be seen; `None` for no such limit.
-        excluded: these agents' texts are not seen.
-        user: whether the user's earlier messages may be seen.
-        files: whether images and files of the conversation are seen as such.
+        history: `all` of the conversation, `none` of it, or `some`.
+        authors: the agents whose texts may be visible; `None` for all agents.
+        excluded: agents whose texts are not visible.
+        user: True if the user's earlier messages may be visible.
+        files: True if images and files of the conversation are sent as such.
         keys: the state keys whose values are shown.
-        as_contents: whether what is selected arrives as real messages.
-        unknown: whether what may be seen by the other fields may also be missing or altered, because a
-            condition, a limit or a model decides. Of a sum it speaks for the current turn.
-        turns: how many turns are seen, the current one included; `None` for no limit.
-        message: whether the current user message is seen as it was written.
-        made: whether words may stand in a value that a model made of them, out of the reach of later filters.
+        as_contents: True if the selection arrives as real messages.
+        unknown: True if entries that the other fields allow may be missing or changed, because a condition, a
+            limit or a model decides. For a sum this is about the current turn.
+        turns: the number of visible turns, the current one included; `None` for no limit.
+        message: True if the current user message is visible as it was written.
+        made: True if a model may have put texts into a state value, which later filters do not reach.
     """
 
     history: Literal["all", "none", "some"] = "all"
@@ -45,45 +49,48 @@ class View:
     made: bool = False
 
     def may_see(self, agent: str) -> bool:
-        """Whether a text of `agent`, said in the current turn, may be seen."""
+        """True if a text that `agent` wrote in the current turn may be visible."""
         allowed = self.authors is None or agent in self.authors
         return self.history != "none" and allowed and agent not in self.excluded
 
-    def some(self, *, unknown: bool = False) -> View:
-        """The same view of no more than a part of it; `unknown`, of what part is not known."""
+    def some(self, *, unknown: bool = False) -> ContextView:
+        """The view of a part of this; `unknown=True` if it is not known which part."""
         history = "none" if self.history == "none" else "some"
         return replace(self, history=history, unknown=self.unknown or unknown)
 
-    def nothing(self) -> View:
-        """The same view of nothing of the conversation."""
+    def nothing(self) -> ContextView:
+        """The view without the conversation; state values stay."""
         return replace(NOTHING, keys=self.keys, message=self.message, made=self.made)
 
-    def by(self, agents: frozenset[str], *, unknown: bool = False) -> View:
-        """A part of it: what these agents said."""
+    def by(self, agents: frozenset[str], *, unknown: bool = False) -> ContextView:
+        """The view of only those texts that these agents wrote."""
         authors = agents if self.authors is None else self.authors & agents
         return replace(self.some(unknown=unknown), authors=authors)
 
-    def beside(self, keys: Sequence[str]) -> View:
-        """The same, with the values of some state keys beside it."""
+    def beside(self, keys: Sequence[str]) -> ContextView:
+        """The view with the values of more state keys."""
         return replace(self, keys=(*self.keys, *keys))
 
-    def through(self, later: View) -> View:
-        """What is seen of this view through a filter that leaves `later` of it."""
+    def through(self, later: ContextView) -> ContextView:
+        """The view after a filter that leaves `later` of this view.
+
+        A filter does not reach texts in a value that a model made, so those stay visible.
+        """
         if not self.made:
             return later
-        return replace(either([later, self]), keys=later.keys, unknown=True)
+        return replace(any_of([later, self]), keys=later.keys, unknown=True)
 
-    def perhaps(self) -> View:
-        """The same, where a condition decides whether it is seen."""
+    def perhaps(self) -> ContextView:
+        """The view under a condition, which is decided during the run."""
         return replace(self, unknown=True)
 
 
-ALL: Final = View()
-NOTHING: Final = View(history="none", authors=frozenset(), user=False, files=False)
+ALL: Final = ContextView()
+NOTHING: Final = ContextView(history="none", authors=frozenset(), user=False, files=False)
 
 
-def view(spec: Context) -> View:
-    """What a spec lets an agent see, as far as that is known before it runs.
+def view(spec: Context) -> ContextView:
+    """The view of a spec, as far as it is known before a run.
 
     >>> from adk_fluent import C
     >>> view(C.from_agents("critic")).may_see("writer")
@@ -94,8 +101,8 @@ def view(spec: Context) -> View:
     return replace(seen, files=seen.history != "none" and (whole or spec.contents), as_contents=spec.contents)
 
 
-def either(views: Sequence[View]) -> View:
-    """What is seen where all of these are."""
+def any_of(views: Sequence[ContextView]) -> ContextView:
+    """The union of views: everything that at least one of them shows."""
     first, *others = views
     for other in others:
         seeing = [v for v in (first, other) if v.history != "none"]
@@ -106,7 +113,7 @@ def either(views: Sequence[View]) -> View:
         if whole := [v for v in seeing if v.history == "all"]:
             first = replace(ALL, keys=keys, unknown=all(v.unknown for v in whole))
             continue
-        first = View(
+        first = ContextView(
             history="some",
             authors=None if first.authors is None or other.authors is None else first.authors | other.authors,
             excluded=_never(first, other) & _never(other, first),
@@ -118,6 +125,6 @@ def either(views: Sequence[View]) -> View:
     return replace(first, message=all(v.message for v in views), made=any(v.made for v in views))
 
 
-def _never(one: View, other: View) -> frozenset[str]:
-    """Agents that `one` excludes, and those `other` excludes which `one` does not name either."""
+def _never(one: ContextView, other: ContextView) -> frozenset[str]:
+    """Agents that `one` never shows: those that it excludes, and those of `other.excluded` that it omits."""
     return one.excluded | frozenset(name for name in other.excluded if not one.may_see(name))

@@ -12,7 +12,7 @@ from adk_fluent.analysis.passing import passages_of
 from adk_fluent.analysis.plan import Plan, Step
 from adk_fluent.analysis.talk.history import audible
 from adk_fluent.analysis.talk.sight import sight_of
-from adk_fluent.context.asking import Question, Volume
+from adk_fluent.context.helper_requests import ExpectedRequest, Volume
 from adk_fluent.context.spec import Context
 from adk_fluent.cost.branching import Place, agents_in_tools, branch_probabilities
 from adk_fluent.cost.choosing import Situation, choose, chosen_by, price_in, without_price
@@ -196,7 +196,7 @@ class CostWalk(ABC):
             ModelCalls(step, model, calls * weight, tokens * weight, output * weight, cost * weight)
         )
 
-    def _ask_helper(self, step: Step, fixed: Fixed, question: Question, calls: float) -> None:
+    def _ask_helper(self, step: Step, fixed: Fixed, question: ExpectedRequest, calls: float) -> None:
         """Ask what the context, or the prompt, of an agent wants to know."""
         if not self.priced:
             return
@@ -214,14 +214,14 @@ class CostWalk(ABC):
         told = f"asks {model} once for each of its answers, and gets {question.answer:,.0f} tokens"
         self.shared.note(step, question.of, told)
 
-    def request(self, step: Step, fixed: Fixed) -> tuple[float, Sequence[Question]]:
+    def request(self, step: Step, fixed: Fixed) -> tuple[float, Sequence[ExpectedRequest]]:
         """Tokens of an agent's first request, and what helper models are asked for it."""
         traffic = self.traffic
         if fixed.sight.history == "last":
             heard = (one for one in reversed(self.talk.said) if audible(one.step.branch, step.branch))
             last = next(heard, None)
             shown = traffic.avg_input_tokens if last is None else last.tokens + fixed.around
-            questions: Sequence[Question] = ()
+            questions: Sequence[ExpectedRequest] = ()
         else:
             volume, questions = self._conversation(step, fixed)
             shown = traffic.avg_input_tokens + volume
@@ -235,7 +235,7 @@ class CostWalk(ABC):
                 self.shared.note(step, written.question.of, told)
         return tokens, questions
 
-    def _conversation(self, step: Step, fixed: Fixed) -> tuple[float, Sequence[Question]]:
+    def _conversation(self, step: Step, fixed: Fixed) -> tuple[float, Sequence[ExpectedRequest]]:
         """Tokens of what an agent is shown of the conversation, and what helper models make of it."""
         if fixed.sight.history == "none":
             return 0.0, ()

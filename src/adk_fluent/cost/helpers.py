@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from adk_fluent.context.asking import Question
+from adk_fluent.context.helper_requests import ExpectedRequest
 from adk_fluent.cost.requests import of_instruction
 from adk_fluent.cost.traffic import TrafficAssumptions
 from adk_fluent.ir.nodes import AgentNode
-from adk_fluent.prompt.rendering import CHARACTERS_PER_TOKEN, question_for
 from adk_fluent.prompt.spec import PromptSpec, Rewrite, When
+from adk_fluent.prompt.text import CHARACTERS_PER_TOKEN, question_for
 
 
 class Rewritten(NamedTuple):
@@ -22,7 +22,7 @@ class Rewritten(NamedTuple):
         shorter: by how many tokens the part is shorter then.
     """
 
-    question: Question
+    question: ExpectedRequest
     anew: bool
     shorter: float
 
@@ -47,7 +47,9 @@ def rewritten(
             continue
         usual = tokens if part.operation == "adapt" else traffic.avg_output_tokens
         answer = usual if part.max_tokens is None else min(tokens, part.max_tokens)
-        question = Question(f"P.{part.operation}", part.model, len(asked) / CHARACTERS_PER_TOKEN, answer)
+        question = ExpectedRequest(
+            f"P.{part.operation}", part.model, len(asked) / CHARACTERS_PER_TOKEN, answer
+        )
         yield Rewritten(question, bool(keys) or not part.source.static, tokens - answer)
 
 

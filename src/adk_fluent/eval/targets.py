@@ -11,7 +11,7 @@ from adk_fluent.ir.base import UNSET, Node, agents_in, walk
 from adk_fluent.ir.naming import resolve_names
 from adk_fluent.ir.tools import ASKED_BY_ADK, agents_inside, innermost, tool_name
 from adk_fluent.spelling import did_you_mean
-from adk_fluent.tools.spec import Together
+from adk_fluent.tools.spec import ToolGroup
 
 
 def cut(root: Node, name: str) -> Node:
@@ -83,7 +83,7 @@ def tools(root: Node) -> tuple[set[str], bool]:
         called = tool_name(tool)
         if called is not None:
             found.add(called)
-        elif not isinstance(tool, Together):  # whose parts follow one by one
+        elif not isinstance(tool, ToolGroup):  # whose parts follow one by one
             opened = True
     return found, opened
 

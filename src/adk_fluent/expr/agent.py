@@ -37,7 +37,7 @@ from adk_fluent.state.answers import check_answer
 from adk_fluent.state.delta import detached
 from adk_fluent.tools.sources import AgentTool, FunctionTool
 from adk_fluent.tools.spec import checked, each
-from adk_fluent.tools.wrappers import Confirm
+from adk_fluent.tools.wrappers import ConfirmedTool
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -194,7 +194,7 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
         if callable(tool) and hasattr(tool, "__name__"):
             return self._append("tools", FunctionTool(tool, require_confirmation))
         when = require_confirmation if callable(require_confirmation) else None
-        return self._append("tools", *(Confirm(one, when) for one in each(tool)))
+        return self._append("tools", *(ConfirmedTool(one, when) for one in each(tool)))
 
     def tools(self, *tools: ToolLike) -> Agent[T_co]:
         """Add several tools; see `tool`. `T` has more of them, and what can be around them.
@@ -249,12 +249,12 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
         """
         if not keys:
             raise ArgumentError(f"Agent {self.name!r}: reads() needs at least one state key.")
-        from adk_fluent.context.sources import Default, FromState
+        from adk_fluent.context.sources import DefaultContext, StateValues
 
         names = tuple(dict.fromkeys(check_key(key, "reads()") for key in keys))
-        shown = FromState(names)
+        shown = StateValues(names)
         fields = (*self.node.read_fields, *(key for key in keys if isinstance(key, StateFieldRef)))
-        seen = self.context(Default() + shown if keep_history else shown)
+        seen = self.context(DefaultContext() + shown if keep_history else shown)
         return seen._set(read_fields=tuple(dict.fromkeys(fields)))
 
     # --- data -------------------------------------------------------------------------------------

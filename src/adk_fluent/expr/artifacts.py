@@ -8,11 +8,10 @@ from typing import Any, Literal, cast
 from adk_fluent._namespace import Namespace
 from adk_fluent.artifacts import operations
 from adk_fluent.artifacts.content import DECODINGS
+from adk_fluent.artifacts.filenames import NAMES, Mime, fault_of, is_mime, stem
 from adk_fluent.artifacts.formats import Unfit, to_json
-from adk_fluent.artifacts.mime import NAMES, Mime, is_mime
-from adk_fluent.artifacts.names import fault_of, stem
 from adk_fluent.artifacts.tools import ArtifactTool
-from adk_fluent.context.artifacts import ForLlm
+from adk_fluent.context.control import ForLlm
 from adk_fluent.context.spec import Context
 from adk_fluent.errors import ArgumentError, ExpressionError
 from adk_fluent.expr.arguments import check_key, describe, function, observer, one_of
@@ -366,4 +365,4 @@ class A(metaclass=Namespace):
         """
         where = "A.when()"
         test = observer(function(plain(truth_of(predicate, where), where), where), where)
-        return _step(operations.When(test=test, steps=artifact_steps(operation, where)))
+        return _step(operations.ConditionalOperations(test=test, steps=artifact_steps(operation, where)))

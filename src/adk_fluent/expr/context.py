@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Literal, cast
 
 from adk_fluent._namespace import Namespace
-from adk_fluent.context.control import Validate, When, WriteNotes
+from adk_fluent.context.control import ConditionalContext, ValidateContext, WriteNotes
 from adk_fluent.context.entries import CountTokens
+from adk_fluent.context.extraction import Distill, Extract
 from adk_fluent.context.filters import (
     FIELDS,
     Compact,
@@ -17,11 +18,10 @@ from adk_fluent.context.filters import (
     Fresh,
     Priority,
     Project,
-    Recent,
+    RecentTurns,
     Redact,
     Truncate,
 )
-from adk_fluent.context.making import Distill, Extract
 from adk_fluent.context.model_operations import (
     Budget,
     ManusCascade,
@@ -31,14 +31,14 @@ from adk_fluent.context.model_operations import (
 )
 from adk_fluent.context.sources import (
     ENTRY_TYPES,
-    Default,
+    DefaultContext,
     ExcludeAgents,
     FromAgents,
     FromAgentsWindowed,
-    FromState,
-    Notes,
     Nothing,
+    Scratchpads,
     Select,
+    StateValues,
     Template,
     User,
     UserOnly,
@@ -95,7 +95,7 @@ class C(metaclass=Namespace):
     @staticmethod
     def default() -> Context:
         """Everything, assembled by ADK itself."""
-        return Default()
+        return DefaultContext()
 
     @staticmethod
     def none() -> Context:
@@ -115,7 +115,7 @@ class C(metaclass=Namespace):
 
         Alone it leaves the whole conversation out; in a `+` the other part decides about that.
         """
-        return FromState(_keys(keys, "C.from_state()"))
+        return StateValues(_keys(keys, "C.from_state()"))
 
     @staticmethod
     def from_agents(*names: str) -> Context:
@@ -174,7 +174,7 @@ class C(metaclass=Namespace):
         """
         if not 0 < min_weight <= 1:
             raise ArgumentError(f"C.recent(min_weight=) is above 0 and at most 1, not {min_weight!r}.")
-        return Recent(positive_number(half_life, "C.recent()"), min_weight)
+        return RecentTurns(positive_number(half_life, "C.recent()"), min_weight)
 
     @staticmethod
     def compact() -> Context:
@@ -396,7 +396,7 @@ class C(metaclass=Namespace):
     @staticmethod
     def notes(key: str) -> Context:
         """The scratchpad at a state key, which `write_notes` fills; like `from_state` otherwise."""
-        return Notes((check_key(key, "C.notes()"),))
+        return Scratchpads((check_key(key, "C.notes()"),))
 
     @staticmethod
     def write_notes(key: str, strategy: Literal["append", "replace"] = "append") -> Context:
@@ -417,7 +417,7 @@ class C(metaclass=Namespace):
         if not checks:
             raise ArgumentError("C.validate() needs at least one function of the text.")
         where = "C.validate()"
-        return Validate(tuple(function(plain(c, where), where) for c in checks))
+        return ValidateContext(tuple(function(plain(c, where), where) for c in checks))
 
     @staticmethod
     def when(predicate: Predicate | str, spec: Context) -> Context:
@@ -428,7 +428,7 @@ class C(metaclass=Namespace):
             check_key(predicate, "C.when()")
         else:
             observer(plain(predicate, "C.when()"), "C.when()")
-        return When(predicate, parts=(spec,), contents=spec.contents)
+        return ConditionalContext(predicate, parts=(spec,), contents=spec.contents)
 
     # --- steps ------------------------------------------------------------------------------------
 

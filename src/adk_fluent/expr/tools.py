@@ -361,7 +361,7 @@ class T(metaclass=Namespace):
         """
         if when is not None and not callable(when):
             raise ArgumentError(f"T.confirm(when=) takes a function of the arguments, not {describe(when)}.")
-        return _each(tool, lambda one: wrappers.Confirm(one, when), "T.confirm()")
+        return _each(tool, lambda one: wrappers.ConfirmedTool(one, when), "T.confirm()")
 
     @staticmethod
     def timeout(tool: ToolLike, seconds: float) -> Tool:
@@ -371,7 +371,7 @@ class T(metaclass=Namespace):
         it does after its time, it does for nobody.
         """
         limit = positive_number(seconds, "T.timeout()")
-        return _each(tool, lambda one: wrappers.Timeout(one, limit), "T.timeout()")
+        return _each(tool, lambda one: wrappers.TimedTool(one, limit), "T.timeout()")
 
     @staticmethod
     def cache(
@@ -414,7 +414,7 @@ class T(metaclass=Namespace):
         def cached(one: object) -> Tool:
             if key is None and sees_caller(one):
                 raise ArgumentError(wrappers.needs_key(tool_name(one)))
-            return wrappers.Cache(one, kept, key)
+            return wrappers.CachedTool(one, kept, key)
 
         return _each(tool, cached, "T.cache()")
 
@@ -445,7 +445,9 @@ class T(metaclass=Namespace):
         """
         times = count(attempts, "T.retry()")
         Retry(times, backoff_base, on, tools=True, jitter=jitter)  # which checks the rest
-        return _each(tool, lambda one: wrappers.Retry(one, times, backoff_base, on, jitter), "T.retry()")
+        return _each(
+            tool, lambda one: wrappers.RetriedTool(one, times, backoff_base, on, jitter), "T.retry()"
+        )
 
     @staticmethod
     def transform(
@@ -468,7 +470,7 @@ class T(metaclass=Namespace):
         for name, function in (("pre", pre), ("post", post)):
             if function is not None and not callable(function):
                 raise ArgumentError(f"T.transform({name}=) takes a function, not {describe(function)}.")
-        return _each(tool, lambda one: wrappers.Transform(one, pre, post), "T.transform()")
+        return _each(tool, lambda one: wrappers.TransformedTool(one, pre, post), "T.transform()")
 
 
 def _each(tool: object, wrap: Callable[[object], Tool], where: str) -> Tool:

@@ -203,7 +203,7 @@ class S(metaclass=Namespace):
         """
         key = check_key(key, "S.transform()")
         convert = fn if isinstance(fn, type) else _plain(fn, "S.transform()")
-        return _step(operations.Transform(key=key, fn=convert))
+        return _step(operations.TransformValue(key=key, fn=convert))
 
     @staticmethod
     def compute(**functions: Callable[[StateView], Any]) -> Transform:
@@ -310,7 +310,7 @@ class S(metaclass=Namespace):
             predicate: a function of the state, or a key that must be set and true.
         """
         test = _test(predicate, "S.when()")
-        return _step(operations.When(test=test, steps=_steps(transform, "S.when()")))
+        return _step(operations.ConditionalTransform(test=test, steps=_steps(transform, "S.when()")))
 
     @staticmethod
     def branch(key: str, /, **transforms: Expr[Any]) -> Transform:

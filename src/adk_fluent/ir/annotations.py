@@ -1,6 +1,6 @@
-"""What an IR node carries beside its structure: facts for checks, pictures, cost and backends.
+"""Annotations of an IR node: facts for checks, pictures, cost and backends.
 
-Annotations never change what a node *is*; they say how it is seen, streamed, placed or priced.
+Annotations do not change the structure of a tree. They set how a node is seen, streamed, placed or priced.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from adk_fluent.ir.keys import KeyRead, KeyReads
 from adk_fluent.ir.resources import Call
 
 Visibility = Literal["user", "internal", "zero_cost"]
-"""Who sees what a step says: the user, only other agents, or nobody because it says nothing."""
+"""The audience of a step's answer: `user`; `internal` for other agents only; `zero_cost` for no answer."""
 
 VisibilityPolicy = Literal["transparent", "filtered", "annotated"]
 
 
 @frozen
 class EdgeSemantics(Frozen):
-    """How text travels along an edge to the next step.
+    """The transport of an answer along an edge to the next step.
 
     Attributes:
-        buffering: `full` waits for the whole answer, `chunked` passes pieces of `chunk_size` tokens,
-            `token` passes each piece as it is generated.
-        backpressure: bound the queue between producer and consumer.
+        buffering: `full` waits for the whole answer, `chunked` passes chunks of `chunk_size` tokens,
+            `token` passes each chunk as it is generated.
+        backpressure: limit the queue between producer and consumer.
         chunk_size: tokens per chunk, for `chunked`.
-        merge: how parallel branches come together.
+        merge: the way in which the answers of parallel branches are joined.
     """
 
     buffering: Literal["full", "chunked", "token"] = "full"
@@ -42,7 +42,7 @@ class EdgeSemantics(Frozen):
 
 
 class Modality(Enum):
-    """A kind of content an agent takes or gives."""
+    """A kind of content that an agent accepts or produces."""
 
     TEXT = "text"
     IMAGE = "image"
@@ -89,51 +89,51 @@ class ContextSpec(StateSpec):
 
     @property
     def artifacts(self) -> tuple[ArtifactUse, ...]:
-        """The artifacts that it shows."""
+        """The artifacts that it sends to the model."""
         return ()
 
 
 class InstructionSpec(StateSpec):
-    """Base of the values that say what an agent is told, where that is more than text."""
+    """Base of the values for an agent's instruction that are more than text, such as a prompt of `P`."""
 
     __slots__ = ()
 
     def key_reads(self) -> KeyReads:
-        """The keys it reads beside those of its templates."""
+        """The keys that it reads, apart from those of its templates."""
         return iter(())
 
     @property
     def templates(self) -> tuple[str, ...]:
-        """The texts in it that every run uses; their placeholders must be filled."""
+        """Its texts that every run uses; their placeholders must be filled."""
         return ()
 
 
 class TransformSpec(StateSpec):
-    """Base of what says itself what it does to the state: the `S` operations, and those of `A`."""
+    """Base of the values that declare their effects on the state: the operations of `S` and `A`."""
 
     __slots__ = ()
 
     @property
     def reads(self) -> tuple[KeyRead, ...]:
-        """The keys it reads, each with how, and how much a missing one matters."""
+        """The keys that it reads, each with the channel and the effect of a missing key."""
         return ()
 
     @property
     def effects(self) -> tuple[Any, ...]:
-        """What it does, in order: values of `adk_fluent.state.effects`."""
+        """Its effects in order: values of `adk_fluent.state.effects`."""
         return ()
 
     @property
     def names_keys_as_it_runs(self) -> bool:
-        """Whether only a run tells which keys it touches, which the analysis knows about."""
+        """True if its keys are known only in a run, and the analysis has its own rule for that."""
         return False
 
     semantics: ClassVar[Semantics] = "merge"
-    """What its result means; see `TransformNode`."""
+    """The meaning of its result; see `TransformNode`."""
 
     @property
     def says(self) -> str | None:
-        """The key whose value it gives to the user as an answer when it is shown (`.show()`)."""
+        """The key whose value the user receives as an answer if the step is shown (`.show()`)."""
         return None
 
     @property
@@ -146,38 +146,38 @@ class TransformSpec(StateSpec):
         return iter(())
 
     def completed(self, affected_keys: frozenset[str] | None) -> Self:
-        """The same as a node holds it which was stored with these keys."""
+        """The operation with the keys that a stored node has in `affected_keys`."""
         return self
 
 
 class ArtifactSpec(TransformSpec):
-    """Base of the operations that say themselves what they do to the state and to artifacts: those of `A`."""
+    """Base of the operations of `A`: they declare their effects on the state, and their uses of artifacts."""
 
     __slots__ = ()
 
     @property
     def artifacts(self) -> tuple[ArtifactUse, ...]:
-        """What it does with which artifacts, in order."""
+        """Its uses of artifacts, in order."""
         return ()
 
     @property
     def step_label(self) -> str:
-        """What a step that runs it is called."""
+        """The label of a step that runs it."""
         return "artifact"
 
     @property
     def wording(self) -> str:
-        """What it does, in a few words."""
+        """A description in a few words."""
         return self.step_label
 
 
 @frozen
 class TransportConfig(Frozen):
-    """How work reaches the other side of a boundary.
+    """The transport of work across a boundary.
 
     Attributes:
         type: `queue`, the only one.
-        endpoint: the URL of the queue, such as `redis://host:6379/heavy`; `None` if only who deploys knows.
+        endpoint: the URL of the queue, such as `redis://host:6379/heavy`; `None` if it is set on deployment.
 
     Raises:
         ArgumentError: there is no such type, or the endpoint is no URL of a queue.
@@ -199,10 +199,10 @@ class TransportConfig(Frozen):
 
 @frozen
 class ScalingConfig(Frozen):
-    """How many workers may serve a boundary.
+    """The number of workers that may serve a boundary.
 
     Raises:
-        ArgumentError: a number is none, or the least is more than the most.
+        ArgumentError: a value is not a whole number, or the least is more than the most.
     """
 
     min_instances: int = 0
@@ -218,7 +218,7 @@ class ScalingConfig(Frozen):
 
 @frozen
 class ExecutionBoundary(Frozen):
-    """A cut before an expression: from here on it may run in another process or on another machine."""
+    """A cut before an expression, which may then run in another process or on another machine."""
 
     serialization: Literal["json", "protobuf", "arrow"] = "json"
     transport: TransportConfig | None = None
@@ -232,9 +232,9 @@ class ModelCandidate(Frozen):
 
     Attributes:
         model: its name, as ADK resolves it: `gemini-2.5-flash`, `openai/gpt-4o`.
-        cost_per_1k_input: what 1,000 tokens of a request cost; without it, and the next, what
-            `adk_fluent.cost.price_of` knows of the model.
-        cost_per_1k_output: what 1,000 tokens of an answer cost.
+        cost_per_1k_input: the price of 1,000 tokens of a request. If you set neither price, the price in
+            `adk_fluent.cost.price_of` counts.
+        cost_per_1k_output: the price of 1,000 tokens of an answer.
         quality_tier: higher is better.
         max_tokens: the longest request it may get, in tokens, estimated at four characters each.
         condition: `state -> bool`; the candidate is considered only when it is true.
@@ -250,10 +250,10 @@ class ModelCandidate(Frozen):
 
 @frozen
 class AuthConfig(Frozen):
-    """How to authenticate against a remote agent. The token is never shown in a `repr`.
+    """The credential for a remote agent. A `repr` never shows the token.
 
     Raises:
-        ArgumentError: there is no such type, or the token is no text that fits in a header.
+        ArgumentError: the type is unknown, or the token is not a text that fits in a header.
     """
 
     type: Literal["bearer", "api_key"] = "bearer"
@@ -278,10 +278,10 @@ class AuthConfig(Frozen):
 
 @frozen
 class RetryConfig(Frozen):
-    """How often a remote call is attempted, and the first delay in seconds.
+    """The most attempts of a remote call, and the first delay in seconds.
 
     Raises:
-        ArgumentError: it is attempted less than once, or the delay is negative.
+        ArgumentError: there is less than one attempt, or the delay is negative.
     """
 
     max_attempts: int = 3
@@ -304,35 +304,36 @@ def _is_whole(value: object, least: int) -> bool:
 
 @frozen
 class Adopted(Frozen):
-    """What is known of an agent because it was made with ADK alone.
+    """Facts about an agent that was made with ADK alone.
 
     Attributes:
-        tools: tools that run agents, each with what these touch.
+        tools: tools that run agents, each with the state keys that these agents use.
     """
 
     tools: tuple[tuple[object, Access], ...] = ()
 
     def inside(self, tool: object) -> Access | None:
-        """What the agents inside a tool touch; `None` for one that runs none."""
+        """The state keys that the agents inside a tool use; `None` if the tool runs no agents."""
         return next((touched for held, touched in self.tools if held is tool), None)
 
 
 @frozen
 class Annotations(Frozen):
-    """What is said about a node; `None` means nothing was said.
+    """The annotations of a node; `None` means not set.
 
     Attributes:
-        visibility: overrides what topology would infer (`.show()`, `.hide()`).
-        policy: what a caller sees of this expression (`.transparent()`, `.filtered()`, `.annotated()`).
-        edge: semantics of the edge leaving the node.
-        context: what part of the conversation the node sees.
+        visibility: overrides the visibility that follows from the tree (`.show()`, `.hide()`).
+        policy: the events that a caller sees (`.transparent()`, `.filtered()`, `.annotated()`).
+        edge: the semantics of the edge that leaves the node.
+        context: the part of the conversation that the node's agent sees.
         content: modalities and token limits.
-        boundary: where execution may be cut before the node.
+        boundary: a cut before the node, where another process may continue.
         schema: the state schema bound to the node.
-        strict: building the tree refuses errors and warnings of its contract check (`.strict()`).
-        middleware: what acts around everything in the node, the outermost first (`.middleware()`).
-        resources: name → what functions inside are given under that name (`.inject()`), as pairs.
-        adopted: it was read of an agent made with ADK alone, so the source of its functions counts.
+        strict: True if a build of the tree fails on errors and warnings of its check (`.strict()`).
+        middleware: the middleware around everything in the node, the outermost first (`.middleware()`).
+        resources: pairs of a parameter name and the resource that functions receive there (`.inject()`).
+        adopted: set if the node was read from an agent made with ADK alone, so that the source of its
+            functions counts.
     """
 
     visibility: Visibility | None = None

@@ -1,4 +1,4 @@
-"""What every IR node is: a frozen value with a name, children, and the state keys it touches."""
+"""`Node`, the base of all IR nodes: a frozen value with a name, children, and the state keys it uses."""
 
 from __future__ import annotations
 
@@ -47,16 +47,16 @@ class Node(Frozen):
     """Base of all IR nodes: immutable, compared by structure, hash cached.
 
     Attributes:
-        name: unique in a tree once `resolve_names` has run; empty where the user gave none.
-        annotations: what checks and backends are told beside the structure; see `Annotations`.
+        name: unique in a tree after `resolve_names`; empty if the user gave none.
+        annotations: facts for checks and backends beside the structure; see `Annotations`.
     """
 
     kind: ClassVar[str] = "node"
     """The node type in one lower-case word."""
     runs: ClassVar[Execution] = Leaf()
-    """How it runs its children; a property where that depends on its fields."""
+    """The way in which it runs its children; a property if it depends on the node's fields."""
     speaks: ClassVar[bool] = False
-    """Whether it says something itself: a model or another program answers here."""
+    """True if it answers itself, by a model or another program."""
     asks: ClassVar[bool] = False
     """Whether it asks a person."""
     opaque: ClassVar[bool] = False
@@ -67,11 +67,11 @@ class Node(Frozen):
 
     @property
     def children(self) -> tuple[Node, ...]:
-        """The nodes it runs, in order."""
+        """The nodes that it runs, in order."""
         return ()
 
     def with_children(self, children: tuple[Node, ...]) -> Self:
-        """The same node around other children; the count must stay the same."""
+        """The same node with other children; their number must stay the same."""
         if children:
             raise ValueError(f"{self.kind} has no children")
         return self
@@ -103,40 +103,40 @@ class Node(Frozen):
 
     @property
     def may_be_skipped(self) -> bool:
-        """Whether a condition or a list may say that nothing is to be done, so that no child runs."""
+        """True if a condition or an empty list may have the effect that no child runs."""
         return False
 
     @property
     def takes_pieces(self) -> bool:
-        """Whether it can take an answer piece by piece, as text."""
+        """True if it can take an answer in chunks of text."""
         return False
 
     @property
     def says(self) -> str | None:
-        """The state key whose value it gives to the user as an answer, if it does; no agent sees that."""
+        """The state key whose value the user receives as its answer, or `None`; no agent sees that answer."""
         return None
 
     @property
     def may_pause(self) -> bool:
-        """Whether a run may stop at the node itself until somebody answers."""
+        """True if a run may pause at the node itself until a person answers."""
         return False
 
     @property
     def may_turn_to_ask(self) -> bool:
-        """Whether it may turn out, once it runs, that somebody is asked: what is not ours decides."""
+        """True if code that the analysis does not see, such as a native agent, may ask a person in a run."""
         return False
 
     def key_reads(self) -> KeyReads:
-        """The state keys this node itself (not its children) reads."""
+        """The state keys that this node itself reads, without its children."""
         return iter(())
 
     @property
     def key_writes(self) -> tuple[str, ...]:
-        """The state keys this node itself is known to write, in a stable order."""
+        """The known state keys that this node itself writes, in a stable order."""
         return ()
 
     def artifact_uses(self) -> Iterator[ArtifactUse]:
-        """What this node itself does with which artifacts, in order."""
+        """The uses of artifacts by this node itself, in order."""
         return iter(())
 
     def calls(self) -> Iterable[Call]:
@@ -149,45 +149,45 @@ class Node(Frozen):
 
     @property
     def access(self) -> Access:
-        """The state keys this node itself reads and writes, as far as that is known."""
+        """The state keys that this node itself reads and writes, as far as they are known."""
         readers, writers = self.undeclared()
         reads = frozenset(read.key for read in self.key_reads() if read.via != "removal")
         return Access(reads, frozenset(self.key_writes), not readers, not writers)
 
     @property
     def reads_keys(self) -> frozenset[str]:
-        """State keys this node itself needs, scope prefix included (`user:tier`)."""
+        """The state keys that this node itself reads, scope prefix included (`user:tier`)."""
         return self.access.reads
 
     @property
     def writes_keys(self) -> frozenset[str]:
-        """State keys this node itself writes."""
+        """The state keys that this node itself writes."""
         return self.access.writes
 
     @property
     def voices(self) -> tuple[str, ...]:
-        """The names under which it may speak."""
+        """The author names that its events may have."""
         return (self.name,)
 
     @property
     def label(self) -> str:
-        """What a derived name starts with when `name` is empty."""
+        """The start of the name that it gets if `name` is empty."""
         return self.kind
 
 
 @node
 class ParentNode(Node):
-    """Base of the nodes that hold those they run as a tuple."""
+    """Base of the nodes that hold their children in a tuple."""
 
     children: tuple[Node, ...] = ()  # pyright: ignore[reportIncompatibleMethodOverride]  # a field, where the base has a property
 
     def with_children(self, children: tuple[Node, ...]) -> Self:
-        """The same node around other children."""
+        """The same node with other children."""
         return self.replace(children=children)
 
 
 class WrapperNode(Node):
-    """Base of the nodes that run one other, which is their field `body`."""
+    """Base of the nodes with one child, in the field `body`."""
 
     body: Node
 
@@ -197,7 +197,7 @@ class WrapperNode(Node):
         return (self.body,)
 
     def with_children(self, children: tuple[Node, ...]) -> Self:
-        """The same node around another body."""
+        """The same node with another body."""
         return self.replace(body=children[0])
 
 
@@ -223,8 +223,8 @@ def agents_in(root: Node) -> Iterator[AgentNode]:
 def rewrite(root: Node, fn: Callable[[Node], Node]) -> Node:
     """The tree with `fn` applied to every node, children first.
 
-    A node whose children did not change is handed to `fn` as it is, so `rewrite(root, lambda n: n)`
-    returns `root` itself.
+    `fn` receives a node whose children did not change as it is, so `rewrite(root, lambda n: n)` returns
+    `root` itself.
     """
     children = root.children
     if children:
@@ -238,7 +238,7 @@ def root_of(subject: object) -> Node:
     """The tree of an expression, a node, or a native agent or `App` that adk-fluent built.
 
     Raises:
-        ArgumentError: it is none of these.
+        ArgumentError: `subject` is something else.
 
     >>> from adk_fluent import Agent
     >>> root_of(Agent("a").named("b")).name

@@ -1,4 +1,4 @@
-"""Reads the expressions of a function for the state keys that they touch, with what is there by then."""
+"""The reader of a function's expressions: the state keys that they use, and the keys definite before them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _HARMLESS: Final = frozenset(
         ),
     }
 )
-"""What of a context leads neither to the state nor to the conversation or to artifacts."""
+"""Attributes of a context that lead neither to the state nor to the conversation or artifacts."""
 
 
 class Expressions(StateNames, ABC):
@@ -78,7 +78,7 @@ class Expressions(StateNames, ABC):
         return there - {(holder, name)} if _may_be_none(value) else there | {(holder, name)}
 
     def _lose(self, holder: str) -> None:
-        """Note that some keys which are written are not written down."""
+        """Record that a write has a key which the source does not show."""
         self._whole = self._whole and bool(holder)
         self._returns_known = self._returns_known and not holder
 
@@ -88,7 +88,7 @@ class Expressions(StateNames, ABC):
     # --- expressions ------------------------------------------------------------------------------
 
     def _expr(self, node: ast.AST, there: There, *, sure: bool) -> There:
-        """What is there after an expression; `sure` if it is evaluated in each call that comes so far."""
+        """The definite keys after an expression; `sure` if every call that reaches it evaluates it."""
         if isinstance(node, ast.expr) and self._is_state(node):
             self._whole = False
             return there
@@ -102,7 +102,7 @@ class Expressions(StateNames, ABC):
 
     def _name(self, node: ast.Name, there: There, sure: bool) -> There:
         if node.id in self._dicts and isinstance(node.ctx, ast.Load):
-            self._returns_known = False  # whoever gets it may put more into it
+            self._returns_known = False  # the code that receives the dict may add keys
         elif node.id not in self._local and not self._is_constant(node.id):
             self._by_state = False
         return there
@@ -273,7 +273,7 @@ class Expressions(StateNames, ABC):
         return isinstance(target, ast.Name) and target.id in (self._states | self._contexts)
 
     def _literal(self, holder: str, node: ast.Dict, there: There) -> There | None:
-        """Note the keys of a dict that is written down; `None` unless these are all."""
+        """Record the keys of a dict literal; `None` if it may have other keys."""
         known = True
         for key, value in zip(node.keys, node.values, strict=True):
             if key is None or self._key(key) is None:
@@ -283,7 +283,7 @@ class Expressions(StateNames, ABC):
         return there if known else None
 
     def _made(self, value: ast.expr | None) -> None:
-        """Whether a function of the user's makes a result, which may be an event."""
+        """Record a result that a user's function makes, because it may be an event that changes state."""
         if isinstance(value, ast.Call):
             called = value.func
             while isinstance(called, ast.Attribute):
@@ -294,7 +294,7 @@ class Expressions(StateNames, ABC):
 
     @abstractmethod
     def _block(self, body: Sequence[ast.stmt], there: There | None, *, sure: bool) -> There | None:
-        """What is there after some statements; `None` if none of their paths comes to the end."""
+        """The definite keys after some statements; `None` if no path reaches their end."""
 
     _EXPRESSIONS: ClassVar[Mapping[type[ast.AST], Callable[..., Any]]] = {
         ast.Name: _name,

@@ -1,7 +1,7 @@
-"""IR to JSON and back, and a hash that is the same on every machine.
+"""The codec from IR to JSON and back, and a hash that is the same on every machine.
 
 Functions and types are stored by import path. Decoding looks them up in modules that are already
-imported and never imports anything, so reading a stored graph runs no code.
+imported and imports nothing, so reading a stored graph runs no code.
 """
 
 from __future__ import annotations
@@ -331,7 +331,7 @@ def _decode_value(data: dict[str, Json]) -> object:
 
 
 def _is_value(cls: type) -> bool:
-    """Whether it is one of the library's own plain values, which do nothing when they are made."""
+    """True for a class of the library's plain values, whose constructors have no side effects."""
     own = cls.__module__.startswith(_OWN_PACKAGE)
     return own and is_dataclass(cls) and issubclass(cls, Frozen) and not issubclass(cls, Node)
 

@@ -1,4 +1,4 @@
-"""Endpoints of queues: which server, and which queue there."""
+"""Endpoints of queues: the server, and the name of the queue."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 from adk_fluent.errors import ArgumentError
 
 SCHEMES: Final = ("redis", "rediss", "nats", "amqp", "amqps", "pubsub")
-"""Schemes of endpoints that a message broker serves."""
+"""The URL schemes of message brokers."""
 ENGINE: Final = "temporal"
-"""The scheme of an endpoint that only names a task queue of the durable engine."""
+"""The URL scheme of a task queue of the durable engine."""
 
 _TOPIC: Final = re.compile(r"projects/([^/]+)/topics/([A-Za-z][\w.~+%-]{2,200})")
 _NAME: Final = re.compile(r"[\w.:~+%-]{1,200}")
@@ -20,11 +20,11 @@ _NAME: Final = re.compile(r"[\w.:~+%-]{1,200}")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a queue is.
+    """The address of a queue.
 
     Attributes:
-        scheme: what serves it.
-        server: the URL of the server, or for Pub/Sub the name of the project.
+        scheme: the URL scheme, which names the kind of broker.
+        server: the URL of the server; for Pub/Sub the name of the project.
         queue: the name of the queue.
     """
 
@@ -34,10 +34,10 @@ class Place:
 
 
 def place_of_queue(endpoint: str) -> Place:
-    """The place that an endpoint names.
+    """Parse the URL of a queue.
 
     Raises:
-        ArgumentError: it is no URL of a queue; the message never holds a password.
+        ArgumentError: `endpoint` is not the URL of a queue; the message never shows a password.
     """
     scheme, separator, rest = endpoint.partition("://")
     shown = f"{scheme}{separator}{rest.rpartition('@')[2]}"
@@ -65,5 +65,5 @@ def _has_host(url: str) -> bool:
     try:
         parts = urlsplit(url)
         return bool(parts.hostname) and parts.port != 0
-    except ValueError:  # such as a port that is no number
+    except ValueError:  # for example, the port is not a number
         return False

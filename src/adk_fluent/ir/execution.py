@@ -1,4 +1,4 @@
-"""How a node runs its children, as a value with its data.
+"""The ways in which a node runs its children, as values with their data.
 
 Readers of a tree (analyses, estimate, pictures) ask a node for this value, and never for its type. So they
 understand each new composite that runs its children in one of these ways. Tables are keyed by the class of
@@ -15,10 +15,10 @@ from adk_fluent.ir.matching import Match, Predicate
 
 @frozen
 class Execution(Frozen):
-    """How a node runs its children; the base of all ways."""
+    """Base of the ways in which a node runs its children."""
 
     apart: ClassVar[bool] = False
-    """Whether each child, or each item, has a branch of the conversation to itself."""
+    """True if each child, or each item, has a separate branch of the conversation."""
 
 
 @frozen
@@ -49,8 +49,8 @@ class Repeated(Execution):
     """All children in order, round after round.
 
     Attributes:
-        max_rounds: how many rounds there are at most.
-        until: tested after each round; when it holds, the node is done.
+        max_rounds: the most rounds.
+        until: tested after each round; if it holds, the node ends.
     """
 
     max_rounds: int
@@ -62,7 +62,7 @@ class InParallel(Execution):
     """All children at the same time.
 
     Attributes:
-        waits: whether the node ends when all have ended, and not when the first has.
+        waits: True if the node ends after all children; False if it ends after the first.
     """
 
     apart: ClassVar[bool] = True

@@ -1,6 +1,6 @@
-"""References to typed state fields, as expressions and nodes hold them.
+"""References to typed state fields, which expressions and nodes hold.
 
-`adk_fluent.state.StateSchema` makes them; the graph only needs their key, type and scope.
+`adk_fluent.state.StateSchema` makes them. The graph needs only their key, type and scope.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ _Class: TypeAlias = type[Any]
 
 @frozen
 class StateFieldRef(Frozen):
-    """One field of a `StateSchema`: what `BillingState.intent` is at run time.
+    """One field of a `StateSchema`; at run time `BillingState.intent` is one.
 
     Attributes:
         name: the field's name, without a prefix.
         type: its type, without `Annotated`.
         scope: `session`, `user`, `app` or `temp`.
         schema: the class that declares it.
-        constraints: what `Annotated` says beside scope and producer, such as `pydantic.Field(ge=0)`.
-        captured_by: what `CapturedBy` names, or `None`.
+        constraints: the metadata of `Annotated` without scope and writer, such as `pydantic.Field(ge=0)`.
+        captured_by: the writer that `CapturedBy` names, or `None`.
     """
 
     name: str
@@ -46,12 +46,12 @@ class StateFieldRef(Frozen):
 
     @property
     def is_text(self) -> bool:
-        """Whether any text fits: the type is `str` or `str | None`, without constraints."""
+        """True if any text is valid: the type is `str` or `str | None`, without constraints."""
         return not self.constraints and self.type in (str, str | None)
 
     @property
     def allows_none(self) -> bool:
-        """Whether the value may be `None`, which in state means that it is absent."""
+        """True if the value may be `None`, which in state means absent."""
         return takes_none(self.type)
 
     def __str__(self) -> str:
@@ -59,7 +59,7 @@ class StateFieldRef(Frozen):
 
 
 def takes_none(kind: Any) -> bool:
-    """Whether a value of the type may be `None`.
+    """True if a value of the type may be `None`.
 
     >>> takes_none(str | None), takes_none(str)
     (True, False)
@@ -68,16 +68,16 @@ def takes_none(kind: Any) -> bool:
 
 
 def state_key(key: str | StateFieldRef, where: str = "This") -> str:
-    """The state key that a user names, as text or as a field of a schema.
+    """The state key that a user gives, as text or as a field of a schema.
 
     >>> state_key(StateFieldRef("tier", str, "user"))
     'user:tier'
 
     Args:
-        where: the method or operator it was given to, for the message.
+        where: the method or operator that takes it, for the message.
 
     Raises:
-        ArgumentError: it is neither, or empty.
+        ArgumentError: `key` is neither a text nor a field, or it is empty.
     """
     if isinstance(key, StateFieldRef):
         return key.key

@@ -1,6 +1,7 @@
-"""The artifacts that a node reads, saves and deletes: files that are kept beside the state.
+"""The artifacts that a node reads, saves and deletes: files that ADK stores beside the state.
 
-A name that starts with `user:` is one of the user, shared by all sessions; any other belongs to the session.
+An artifact whose name starts with `user:` belongs to the user, and all sessions of the user share it. Any
+other artifact belongs to the session.
 """
 
 from __future__ import annotations
@@ -14,20 +15,20 @@ from adk_fluent.ir.template import placeholders
 Use = Literal["reads", "saves", "deletes"]
 
 ANY_FILE: Final = ""
-"""Stands for a file whose name only a run tells."""
+"""The name for a file whose real name is known only in a run."""
 
 USER_SCOPE: Final = "user:"
-"""What the names of a user's artifacts start with, as in ADK."""
+"""The prefix in the names of a user's artifacts, as in ADK."""
 
 
 class ArtifactUse(NamedTuple):
-    """What a node does with one artifact.
+    """One use of an artifact by a node.
 
     Attributes:
-        how: whether it reads, saves or deletes it.
-        filename: its name as ADK has it, `user:` included; `ANY_FILE` where only a run tells.
-        level: of a read, what it means when there is none.
-        certain: whether the node does so whenever it runs.
+        how: `reads`, `saves` or `deletes`.
+        filename: the artifact's name in ADK, `user:` included; `ANY_FILE` if it is known only in a run.
+        level: for a read, the effect of a missing artifact.
+        certain: True if the node uses it whenever it runs.
     """
 
     how: Use
@@ -37,7 +38,7 @@ class ArtifactUse(NamedTuple):
 
 
 def uses_in(texts: Iterable[str]) -> Iterator[ArtifactUse]:
-    """The artifacts that the placeholders of templates name.
+    """The artifacts that placeholders in templates read.
 
     >>> list(uses_in(["Read {artifact.cv.md?}."]))
     [ArtifactUse(how='reads', filename='cv.md', level='optional', certain=True)]

@@ -87,22 +87,22 @@ class Frozen:
         return self.updated(changes)
 
     def updated(self, changes: Mapping[str, Any]) -> Self:
-        """`replace` with a mapping; half as slow where the fields are in one already."""
+        """Do the same as `replace`, with a mapping; twice as fast if the fields are in one already."""
         made = object.__new__(type(self))
         made.__dict__.update(self.__dict__)
         made._fill(changes)
         return made
 
     def as_stored(self) -> Frozen:
-        """The value that stands for it in a stored graph."""
+        """The stored form of this value in a graph; by default the value itself."""
         return self
 
     @classmethod
     def from_stored(cls, values: Mapping[str, Any]) -> Frozen:
-        """What a stored graph means by a value of this class with these fields."""
+        """Restore a value from the fields of its stored form."""
         return cls(**values)
 
-    if not TYPE_CHECKING:  # a type checker that saw these would let any attribute be set
+    if not TYPE_CHECKING:  # with these methods, a type checker would accept any attribute
 
         def __setattr__(self, name: str, value: object) -> None:
             raise FrozenInstanceError(f"cannot assign to field {name!r}")

@@ -1,4 +1,4 @@
-"""Functions inside nodes: what they declare to read and write, and how they are named."""
+"""The user's functions inside nodes: the state keys that they use, their names and their import paths."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _IDEMPOTENT = "__adk_fluent_idempotent__"
 
 @frozen
 class Access(Frozen):
-    """The state keys a function reads and writes, as far as that is known.
+    """The state keys that a function reads and writes, as far as they are known.
 
     Attributes:
-        reads: keys it reads, scope prefix included.
-        writes: keys it writes.
-        reads_known: False when it may read other keys too.
-        writes_known: False when it may write other keys too.
+        reads: keys that it reads, scope prefix included.
+        writes: keys that it writes.
+        reads_known: False if it may read other keys, too.
+        writes_known: False if it may write other keys, too.
     """
 
     reads: frozenset[str] = frozenset()
@@ -65,8 +65,8 @@ def declares(
     Args:
         reads: keys the function reads, scope prefix included, or fields of a schema.
         writes: keys the function writes.
-        idempotent: of a tool, whether calling it twice does no more than calling it once; one that says
-            `False` is never repeated, whatever middleware wants to. Said alone, it says nothing of keys.
+        idempotent: for a tool, True if two calls have the same effect as one. A tool with `False` is never
+            called again, also if a middleware retries. Given alone, it declares nothing about keys.
 
     Example:
         >>> @declares(reads=["draft"], writes=["words"])
@@ -103,10 +103,10 @@ def declares(
 
 
 def keys_of(keys: Iterable[str | StateFieldRef], where: str, argument: str) -> frozenset[str]:
-    """Several state keys that a user names, as text or as fields of a schema.
+    """The state keys that a user gives, as texts or as fields of a schema.
 
     Raises:
-        ArgumentError: one key instead of a collection, or what is no key.
+        ArgumentError: `keys` is one key instead of a collection, or a member is not a key.
     """
     if isinstance(keys, str | StateFieldRef):
         raise ArgumentError(f"{where} takes collections of keys: write {argument}=[{str(keys)!r}].")
@@ -114,9 +114,9 @@ def keys_of(keys: Iterable[str | StateFieldRef], where: str, argument: str) -> f
 
 
 def access(*functions: object) -> Access:
-    """What some functions touch together: what they declare or their source shows, else unknown.
+    """The state keys that functions use together: those they declare or their source shows, else unknown.
 
-    `None` stands for no function. A callable value may say it in an `access` attribute instead.
+    `None` counts as no function. A callable value may declare its keys in an attribute `access`.
 
     >>> sorted(access(lambda state: state["draft"] and state.get("score", 0) > 7).reads)
     ['draft', 'score']
@@ -130,7 +130,7 @@ def access(*functions: object) -> Access:
 
 
 def step_access(fn: object) -> Access:
-    """What a function touches as a step: also the keys of the dict that it returns."""
+    """The state keys that a function uses as a step, including the keys of the dict that it returns."""
     if (facts := said(fn)) is not None:
         return facts
     seen = shown_by(fn)
@@ -140,7 +140,7 @@ def step_access(fn: object) -> Access:
 
 
 def shown_access(fn: object) -> Access:
-    """What source shows that a function touches when it is called, whatever becomes of its result."""
+    """The state keys that a call of a function uses, as its source shows; its result does not count."""
     seen = shown_by(fn) if callable(fn) else NO_SIGHTINGS
     return Access(_keys(seen.reads), _keys(seen.writes)) if seen.whole else UNKNOWN_ACCESS
 
@@ -150,26 +150,29 @@ def _keys(found: tuple[Sighting, ...]) -> frozenset[str]:
 
 
 def said(fn: object) -> Access | None:
-    """What a function declares; `None` if it says nothing."""
+    """The access that a function declares; `None` if it declares nothing."""
     facts = getattr(fn, _ATTRIBUTE, None) or getattr(fn, "access", None)
     return facts if isinstance(facts, Access) else None
 
 
 def shown_by(fn: object) -> Sightings:
-    """What the source of a function shows, declared or not."""
+    """The uses of state that the source of a function shows, whether it declares them or not."""
     from adk_fluent.ir.source import sightings  # only functions that declare nothing need it
 
     return sightings(fn) if source_is_read() else NO_SIGHTINGS
 
 
 def source_is_read() -> bool:
-    """Whether `access` reads the source of functions that declare nothing."""
+    """True if `access` reads the source of functions that declare nothing."""
     return _reads_source.get()
 
 
 @contextmanager
 def source_unread() -> Generator[None]:
-    """Let `access` say, inside, what functions declare: what is stored must not depend on where source is."""
+    """Inside, let `access` return only what functions declare.
+
+    The stored form of a graph must not depend on whether the source is available.
+    """
     token = _reads_source.set(False)
     try:
         yield
@@ -181,19 +184,19 @@ _reads_source: Final = ContextVar("adk_fluent_reads_source", default=True)
 
 
 def declared_idempotent(fn: object) -> bool | None:
-    """Whether a function says that calling it twice does no more than once; `None` if it does not say."""
+    """True or False as a function declares `idempotent`; `None` if it does not."""
     return getattr(fn, _IDEMPOTENT, None)
 
 
 def only_reads(fn: object, where: str) -> None:
-    """Refuse a function that declares to write although it only looks at the state.
+    """Check that a function which may only read the state declares no writes.
 
     Args:
         fn: a predicate or a tap.
-        where: what it was given to, for the message.
+        where: the method that takes it, for the message.
 
     Raises:
-        ArgumentError: it declares keys that it writes.
+        ArgumentError: the function declares keys that it writes.
 
     >>> @declares(writes=["seen"])
     ... def once(state):
@@ -205,13 +208,13 @@ def only_reads(fn: object, where: str) -> None:
     if keys := sorted((said(fn) or NO_ACCESS).writes):
         raise ArgumentError(
             f"{where}: {function_name(fn, '<lambda>')!r} declares that it writes "
-            f"{', '.join(map(repr, keys))}, and here it can only read. Write in a step of its own: "
+            f"{', '.join(map(repr, keys))}, and here it can only read. Write in a separate step: "
             "a function of the state that returns a dict, or S.set(...)."
         )
 
 
 def takes_pieces(fn: object) -> bool:
-    """Whether a function takes an answer as it is generated: its first parameter is an `AsyncIterator[str]`.
+    """True if a function takes an answer as it is generated: its first parameter is `AsyncIterator[str]`.
 
     >>> from collections.abc import AsyncIterator
     >>> async def count(pieces: AsyncIterator[str]) -> dict[str, int]:
@@ -235,19 +238,19 @@ _PIECES: Final = frozenset(f"Async{kind}[str]" for kind in ("Iterator", "Iterabl
 
 
 def function_name(fn: object, default: str) -> str:
-    """An identifier to name a step after: the function's own name, or `default` for a lambda."""
+    """An identifier for a step of this function: the function's name, or `default` for a lambda."""
     name = getattr(fn, "__name__", "")
     return name if isinstance(name, str) and name.isidentifier() else default
 
 
 def bound_values(fn: FunctionType, rebound: Collection[int]) -> list[object]:
-    """What a function holds that cannot change, in its defaults and its closure; of the rest, the types.
+    """The values in a function's defaults and closure that cannot change; for other values, their types.
 
-    A list that grows, a client, or a counter that it binds anew (`nonlocal`) is another value in each run of
-    the same function.
+    A list that grows, a client, or a counter that the function rebinds (`nonlocal`) is another value in each
+    run of the same function.
 
     Args:
-        rebound: the ids of the cells that some function binds anew, as `rebound_cells` gives them.
+        rebound: the IDs of the cells that some function rebinds, as `rebound_cells` returns them.
     """
     cells = fn.__closure__ or ()
     held = [cell.cell_contents for cell in cells if id(cell) not in rebound and cell != CellType()]
@@ -256,7 +259,7 @@ def bound_values(fn: FunctionType, rebound: Collection[int]) -> list[object]:
 
 
 def lasting(value: object) -> object:
-    """A value that cannot change; of another its type."""
+    """The value if it cannot change, else its type."""
     match value:
         case None | bool() | int() | float() | str() | bytes() | Enum() | Frozen() | type():
             return value
@@ -271,9 +274,9 @@ def lasting(value: object) -> object:
 
 
 def rebound_cells(functions: Iterable[object]) -> frozenset[int]:
-    """The ids of the cells of closures that one of some functions, or one in it, binds anew (`nonlocal`).
+    """The IDs of the closure cells that one of these functions, or a nested one, rebinds (`nonlocal`).
 
-    Those that the functions hold count as well; what is no function is passed over.
+    Functions in their closures count, too. Values that are not functions are ignored.
     """
     found: set[int] = set()
     seen: set[int] = set()
@@ -294,7 +297,7 @@ def rebound_cells(functions: Iterable[object]) -> frozenset[int]:
 
 @functools.cache
 def _rebound(code: CodeType) -> frozenset[str]:
-    """The names from around it that a function binds anew."""
+    """The names of enclosing functions that a function rebinds."""
     own = {
         each.argval for each in dis.get_instructions(code) if each.opname in ("STORE_DEREF", "DELETE_DEREF")
     }
@@ -303,7 +306,7 @@ def _rebound(code: CodeType) -> frozenset[str]:
 
 
 def import_path(target: object) -> str | None:
-    """`module:qualname` under which `target` can be found again, or `None` if it cannot."""
+    """The path `module:qualname` at which `target` can be found again; `None` if it cannot."""
     module, qualname = getattr(target, "__module__", None), getattr(target, "__qualname__", None)
     if not isinstance(module, str) or not isinstance(qualname, str):
         return None
@@ -312,9 +315,9 @@ def import_path(target: object) -> str | None:
 
 
 def find(path: str) -> object | None:
-    """The object at `module:qualname` in an already imported module, or `None`.
+    """The object at `module:qualname` in an imported module, or `None`.
 
-    Nothing is ever imported here and no attribute is computed (a module may import in its `__getattr__`), so
+    The function imports nothing and computes no attribute (a module may import in its `__getattr__`), so
     loading a stored graph runs no code.
     """
     module, _, qualname = path.partition(":")

@@ -13,7 +13,7 @@ from adk_fluent.ir.naming import resolve_names
 
 
 class Edge(NamedTuple):
-    """Control goes from one node to another, by name.
+    """An edge of control flow from one node to another, by their names.
 
     Attributes:
         kind: `next` in order, `branch` chosen by a route, `back` to the start of a loop, `else` after a
@@ -26,22 +26,22 @@ class Edge(NamedTuple):
 
 
 def topological_order(root: object) -> tuple[Node, ...]:
-    """Every node, each after all that must have started before it: parents first, then in running order."""
+    """Every node in an order in which a node follows all nodes that start before it; parents come first."""
     return tuple(walk(root))
 
 
 def predecessors(root: object, node: object) -> tuple[Node, ...]:
     """The nodes that may run directly before `node`, each once, in running order.
 
-    Composites only hold others, so they are before nobody; where `node` stands several times, these are the
-    predecessors of every place. The tree may be one whose names are not resolved.
+    A composite only holds other nodes, so it is no predecessor. If the tree has `node` in several places, the
+    result has the predecessors of all of them. The names of the tree need not be unique.
 
     Args:
         root: the tree, as an IR node or an expression.
-        node: a part of it, likewise.
+        node: a part of the tree, as an IR node or an expression.
 
     Raises:
-        ArgumentError: `node` is not in the tree, or one of them is neither.
+        ArgumentError: `node` is not in the tree, or an argument is neither a node nor an expression.
         DuplicateNameError: two different nodes have one name.
 
     >>> from adk_fluent import Agent
@@ -98,7 +98,10 @@ def _may_end(node: Node) -> bool:
 
 
 class _Ends(NamedTuple):
-    """Where control enters a node, leaves to what follows it, and leaves to what follows its sequence."""
+    """The names of the steps where control enters a node (`entries`) and leaves it.
+
+    `exits` lead to the next step, `away` to the step after the node's sequence.
+    """
 
     entries: tuple[str, ...]
     exits: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""The state keys that a node reads: where each stands, and how much a missing one matters."""
+"""The state keys that a node reads: the place of each read, and the effect of a missing key."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ Via = Literal[
     "template", "message", "prompt", "context", "callback", "tool", "route", "until", "predicate", "list",
     "operation", "removal", "function", "remote", "artifact", "budget", "quality", "own",
 ]  # fmt: skip
-"""The channel a key is read through. A removal names it without looking at its value; its `own` is what an
-operation itself keeps there."""
+"""The channel through which a node reads a key. `removal` names a key without reading its value; `own` reads
+a value that the operation itself wrote earlier."""
 
 
 class KeyRead(NamedTuple):
@@ -22,10 +22,10 @@ class KeyRead(NamedTuple):
 
     Attributes:
         key: the state key, scope prefix included.
-        via: through what.
-        level: what it means when the key is missing.
-        type: the type that the reader expects, `None` if any will do.
-        where: file and line, where the source of a function was read to find it.
+        via: the channel of the read.
+        level: the effect of a missing key.
+        type: the type that the reader expects; `None` for any type.
+        where: file and line, if the source of a function shows the read; else empty.
     """
 
     key: str
@@ -39,7 +39,7 @@ KeyReads = Iterator[KeyRead]
 
 
 def in_templates(texts: Iterable[str], via: Via, level: Level = "required") -> KeyReads:
-    """The keys that placeholders name; one that is marked as optional may be missing in any case."""
+    """The keys of the placeholders in templates; a placeholder with `?` is always optional."""
     for text in texts:
         for placeholder in placeholders(text):
             if not placeholder.artifact:
@@ -49,13 +49,13 @@ def in_templates(texts: Iterable[str], via: Via, level: Level = "required") -> K
 def declared(
     functions: Iterable[object], via: Via, level: Level = "required", shown: Level | None = None
 ) -> KeyReads:
-    """The keys that functions declare, or their source shows, and those of comparisons.
+    """The keys that functions read: those they declare, or their source shows, or a comparison names.
 
     Args:
-        functions: `None` stands for no function.
-        via: through what they are read.
-        level: what a missing key means, of those that each call reads.
-        shown: the same where only source shows it; by default no other.
+        functions: the functions; `None` counts as no function.
+        via: the channel of the reads.
+        level: the effect of a missing key that every call reads.
+        shown: this effect for keys that only the source shows; by default `level`.
     """
     for function in functions:
         if function is None:
@@ -70,7 +70,7 @@ def declared(
 
 
 def _places(function: object) -> Mapping[str, Sighting]:
-    """Where the source of a function reads each key, at the place where a missing one matters most."""
+    """The place in a function's source for each key that it reads: the one with the strictest level."""
     found: dict[str, Sighting] = {}
     for one in shown_by(function).reads:
         if one.key not in found or _WEIGHT[one.level] < _WEIGHT[found[one.key].level]:
@@ -82,10 +82,10 @@ _WEIGHT: Final[Mapping[Level, int]] = {"required": 0, "tolerant": 1, "lenient": 
 
 
 def silent(functions: Iterable[object]) -> list[object]:
-    """Those that may read keys which they do not declare."""
+    """The functions that may read keys which they do not declare."""
     return [fn for fn in functions if fn is not None and not access(fn).reads_known]
 
 
 def given_keys(*keys: str | None) -> tuple[str, ...]:
-    """Those of some keys that are set."""
+    """The keys that are not empty or `None`."""
     return tuple(key for key in keys if key)

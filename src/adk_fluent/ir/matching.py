@@ -1,4 +1,4 @@
-"""The comparisons a route makes, as data: each is a callable `state -> bool`."""
+"""The comparisons of a route, as data: each is a callable `state -> bool`."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ logger: logging.Logger = logging.getLogger("adk_fluent.route")
 Comparison = Literal["eq", "ne", "gt", "gte", "lt", "lte", "contains", "matches", "truthy"]
 
 StateView = Mapping[str, Any]
-"""State as functions see it: read-only. A key that holds `None` is not in it, but reading it gives `None`."""
+"""The read-only state that functions receive. A key that holds `None` is not in it; reading gives `None`."""
 
 Predicate = Callable[[StateView], object]
 
 
 def is_held(state: StateView, key: str) -> bool:
-    """Whether a state has a value at `key`, which may be `None`.
+    """True if a state has a value at `key`, which may be `None`.
 
     >>> is_held({"x": None}, "x"), is_held({}, "x")
     (True, False)
@@ -36,7 +36,7 @@ def is_held(state: StateView, key: str) -> bool:
 
 
 def lost(state: StateView, key: str) -> str:
-    """What to add to a message that says a key of `state` is missing, if the state knows that it was lost."""
+    """The hint for a message about a missing key, if the state knows that the key was lost; else empty."""
     tell = getattr(state, "lost", None)
     return str(tell(key)) if callable(tell) else ""
 
@@ -45,13 +45,13 @@ def lost(state: StateView, key: str) -> str:
 class Match(Frozen):
     """Compares one state value with a constant.
 
-    Text is compared after stripping white space, since models add it, and with a number as a number. A
-    missing key equals `None` and nothing else.
+    White space around a text does not count, because models add it. A text is compared with a number as a
+    number. A missing key equals only `None`.
 
     Attributes:
         key: the state key, scope prefix included.
         op: the comparison.
-        value: what to compare with; a regular expression for `matches`.
+        value: the constant; a regular expression for `matches`.
         ignore_case: compare text without regard to case.
     """
 
@@ -62,14 +62,14 @@ class Match(Frozen):
 
     @property
     def access(self) -> Access:
-        """It reads its key and nothing else."""
+        """The state keys that it reads: its key alone."""
         return Access(reads=frozenset({self.key}))
 
     def __call__(self, state: StateView) -> bool:
-        """Whether the comparison holds for `state`.
+        """True if the comparison holds for `state`.
 
         Raises:
-            Unordered: the value has no order with what it is compared with.
+            Unordered: the value and the constant have no order.
 
         >>> Match("score", "gt", 5)({"score": " 7 "})
         True
@@ -108,7 +108,7 @@ class Match(Frozen):
 
 
 def missed_label(tests: Iterable[Predicate], state: StateView) -> str:
-    """Say which label of a route the state nearly holds, when no test holds; empty if none is near.
+    """A message about the label of a route that the state nearly holds, if no test holds; else empty.
 
     A model often writes `Booking.` for `booking`. Near labels differ in case and punctuation only.
 
@@ -142,15 +142,15 @@ def report_missed_label(name: str, tests: Iterable[Predicate], state: StateView)
 
 
 class Unordered(TypeError):
-    """A state value cannot be compared with what a test compares it with."""
+    """A state value and the constant of a comparison have no order."""
 
 
 class AbsentKey(KeyError):
-    """A function asked the state for a key that it does not hold."""
+    """A function read a key that the state does not have."""
 
 
 def missing(error: AbsentKey, state: StateView) -> str:
-    """What to say of a function that did; the end of a sentence.
+    """The message for a function that read an absent key, as the end of a sentence.
 
     >>> missing(AbsentKey("x"), {"topic": "tea"})
     "needs state key 'x', which is not set. Use state.get('x') if it may be missing."
@@ -162,11 +162,11 @@ def missing(error: AbsentKey, state: StateView) -> str:
 
 
 def untestable(where: str, predicate: Predicate, error: Exception, state: StateView) -> PredicateError:
-    """What to raise, from its cause, when a predicate raised `error`.
+    """The error to raise, with `error` as its cause, after a predicate raised `error`.
 
     Args:
-        where: where it stands.
-        state: what it was tested on.
+        where: the place of the predicate, for the message.
+        state: the state that it received.
     """
     start = _asked(where, predicate)
     if isinstance(error, Unordered):
@@ -182,29 +182,29 @@ def _asked(where: str, predicate: Predicate) -> str:
 
 
 def truth_of(predicate: Predicate | str | StateFieldRef, where: str) -> Predicate:
-    """A predicate; a state key stands for "this key is set and true"."""
+    """The predicate itself; for a state key, the test that the key is set and true."""
     if isinstance(predicate, str | StateFieldRef):
         return Match(state_key(predicate, where), "truthy", True)
     return predicate
 
 
-NOT_PLAIN: Final = "takes a plain function; an async one can be a step of its own, with >>."
+NOT_PLAIN: Final = "takes a plain function; an async one can be a separate step, with >>."
 """Ends the message that refuses an async function where nothing would await it."""
 
 
 def plain(fn: Any, where: str) -> Any:
-    """`fn` itself, unless it is async, where its result is used at once.
+    """Return `fn` if it is not async, for a place where its result is used at once.
 
-    What an async function gives counts as true until it is awaited, so a condition would always hold.
+    A coroutine counts as true, so a condition that is an async function would always hold.
 
     Raises:
-        ArgumentError: it is async.
+        ArgumentError: `fn` is async.
 
     >>> async def later(state):
     ...     return False
     >>> plain(later, "P.when()")  # doctest: +IGNORE_EXCEPTION_DETAIL
     Traceback (most recent call last):
-    ArgumentError: P.when() takes a plain function; an async one can be a step of its own, with >>.
+    ArgumentError: P.when() takes a plain function; an async one can be a separate step, with >>.
     """
     called = getattr(cast("type[object]", type(fn)), "__call__", None)  # noqa: B004  # whether it is async, not whether it can be called
     if any(map(inspect.iscoroutinefunction, (fn, called))):
@@ -213,11 +213,11 @@ def plain(fn: Any, where: str) -> Any:
 
 
 def holds(test: Predicate, state: StateView, operation: str, agent: str = "") -> bool:
-    """Whether the condition of `S.when`, `P.when` or `C.when` holds: one meaning for them all.
+    """True if the condition of `S.when`, `P.when`, `C.when` or `A.when` holds; all have the same meaning.
 
     Args:
-        operation: which of them it is, for messages.
-        agent: whose condition it is, as far as that is known; else the place that the state knows is named.
+        operation: the operation, for messages.
+        agent: the agent with this condition, for messages; if empty, they name the place in the state.
 
     Raises:
         PredicateError: the condition raised (the cause is chained), or must be awaited.
@@ -238,10 +238,10 @@ def holds(test: Predicate, state: StateView, operation: str, agent: str = "") ->
 
 
 def at_once(answer: object, told: str, operation: str) -> object:
-    """What a user's function gave, unless it must be awaited, as of a lambda around an async function.
+    """Return the answer of a user's function, if it need not be awaited.
 
     Raises:
-        PredicateError: it must be awaited.
+        PredicateError: the answer must be awaited, for example that of a lambda around an async function.
     """
     if not inspect.isawaitable(answer):
         return answer
@@ -254,7 +254,7 @@ _SIGNS: Final = {"eq": "==", "ne": "!=", "gt": ">", "gte": ">=", "lt": "<", "lte
 
 
 def _number(value: object) -> Any:
-    """Text a model wrote as a number is compared as a number."""
+    """Convert a text to a number if it is one."""
     if isinstance(value, str):
         try:
             return float(value)
@@ -264,7 +264,7 @@ def _number(value: object) -> Any:
 
 
 def _numeric(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
-    """The comparison, with text that is compared with a number read as one."""
+    """Change a comparison so that it compares a text with a number as a number."""
 
     def numeric(actual: Any, other: Any) -> bool:
         is_number = isinstance(other, int | float) and not isinstance(other, bool)

@@ -1,4 +1,4 @@
-"""Unique, stable names for every node of a tree."""
+"""Unique and stable names for the nodes of a tree."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ RESERVED = frozenset({"user"})
 
 
 def check_name(name: object, what: str = "agent") -> str:
-    """`name` if ADK takes it as a name.
+    """Return `name` if ADK accepts it.
 
     Raises:
-        InvalidNameError: not text, not an identifier, or reserved; the message suggests one that is fine.
+        InvalidNameError: `name` is not a text, not an identifier, or reserved; the message suggests another.
     """
     if not isinstance(name, str):
         raise InvalidNameError(f"The name of this {what} must be text, not {type(name).__name__}: {name!r}.")
@@ -29,7 +29,7 @@ def check_name(name: object, what: str = "agent") -> str:
 
 
 def name_fault(name: str) -> str | None:
-    """Why ADK would not take a name, or `None`."""
+    """The reason why ADK refuses a name; `None` if ADK accepts it."""
     if name in RESERVED:
         return "ADK keeps it for the person"
     if not name.isidentifier():
@@ -38,7 +38,7 @@ def name_fault(name: str) -> str | None:
 
 
 def as_identifier(name: str, what: str) -> str:
-    """A name like this one that ADK takes, for a `what`.
+    """A similar name that ADK accepts, for a `what` such as `agent`.
 
     >>> as_identifier("1st try", "agent")
     'agent_1st_try'
@@ -53,14 +53,14 @@ def as_identifier(name: str, what: str) -> str:
 
 @frozen
 class Named(Frozen):
-    """A tree in which every node has a name of its own.
+    """A tree in which every node has a unique name.
 
     Attributes:
         root: the tree.
         origins: unique name → the name the user gave, for every node that the user named.
     """
 
-    __slots__ = ("_nodes",)  # found when first asked for; no part of the value
+    __slots__ = ("_nodes",)  # computed when first needed; not part of the value
     _nodes: ClassVar[tuple[Node, ...]]
 
     root: Node
@@ -77,9 +77,9 @@ class Named(Frozen):
 
 
 def named_nodes(root: Node) -> tuple[dict[str, Node], dict[str, Node]]:
-    """The names that the user gave, each with the first node of that name, and those that clash.
+    """Two mappings: the user's names with the first node of each, and the names of different nodes.
 
-    A name clashes when a different node has it too; the second mapping holds that other node.
+    If two different nodes have the same name, the second mapping holds the other node.
     """
     first: dict[str, Node] = {}
     other: dict[str, Node] = {}
@@ -92,13 +92,13 @@ def named_nodes(root: Node) -> tuple[dict[str, Node], dict[str, Node]]:
 
 
 def resolve_names(root: Node) -> Named:
-    """Give every node a name of its own, the same for equal trees.
+    """Give every node a unique name; equal trees get equal names.
 
     The first use of a named node keeps its name; later uses of an equal node get `name_2`, `name_3`.
-    Unnamed nodes are called after what they do.
+    An unnamed node gets the name of its label.
 
     Raises:
-        DuplicateNameError: two different nodes have one name.
+        DuplicateNameError: two different nodes have the same name.
     """
     first, clashing = named_nodes(root)
     for name, other in clashing.items():
@@ -121,7 +121,7 @@ def _renamed(node: Node, giver: NameGiver) -> Node:
 
 
 class NameGiver:
-    """Gives each node of a tree its unique name; to be asked for parents first, children in order.
+    """Assigns unique names to the nodes of a tree. Call `name` for parents first, and for children in order.
 
     Args:
         given: the names that the user gave in this tree.
@@ -164,10 +164,10 @@ class NameGiver:
 
 
 def written(node: Node, *, inner: bool = False) -> str:
-    """A node as an expression is written: by its name, or else with the operators that made it.
+    """A node as the text of an expression: its name, or its children with the operator that joined them.
 
     Args:
-        inner: whether it stands beside an operator, and so in parentheses.
+        inner: True if the text is an operand of another operator, so that it needs parentheses.
 
     >>> from adk_fluent import Agent
     >>> written(((Agent("a") >> Agent("b")) | Agent("c")).node)
@@ -182,4 +182,4 @@ def written(node: Node, *, inner: bool = False) -> str:
 
 
 _OPERATORS: Final[Mapping[str, str]] = {"sequence": ">>", "parallel": "|", "fallback": "//"}
-"""The kind of a node -> the operator that makes one."""
+"""The kind of a node → the operator that makes it."""

@@ -1,4 +1,4 @@
-"""`Native`: an object of ADK's that a node holds, known by identity."""
+"""`Native`: an object of ADK's that a node holds, compared by identity."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Native(Frozen):
 
     @property
     def name(self) -> str:
-        """The name it has."""
+        """The name of the object."""
         return str(getattr(self.value, "name", "native"))
 
     @property
@@ -33,7 +33,7 @@ class Native(Frozen):
 
     @property
     def asks(self) -> bool:
-        """Whether a function in it asks for input (`RequestInput`), as its code shows."""
+        """True if the code of a function in it asks for input (`RequestInput`)."""
         functions = (getattr(part, "_func", None) for part in _below(self.value))
         codes = (getattr(each, "__code__", None) for each in functions)
         return any(code and "RequestInput" in (*code.co_names, *code.co_freevars) for code in codes)
@@ -60,9 +60,9 @@ def _below(agent: Any) -> Iterator[Any]:
 
 
 def is_native(value: object) -> bool:
-    """Whether ADK itself made it and can run it: an agent, a workflow, a node of one, or an `App`.
+    """True for an object that ADK can run: an agent, a workflow, a node of one, or an `App`.
 
-    Asked without importing ADK: whoever has such an object has imported it.
+    The check does not import ADK, because an object of ADK's exists only after that import.
     """
     if isinstance(value, type) or "google.adk" not in sys.modules:
         return False
@@ -72,7 +72,7 @@ def is_native(value: object) -> bool:
 
 
 def object_path(value: object) -> str | None:
-    """`module:name` under which an imported module of the user's holds an object, or `None`."""
+    """The path `module:name` of an object in an imported module of the user, or `None`."""
     found: list[str] = []
     for name, module in list(sys.modules.items()):
         if isinstance(cast(object, module), ModuleType) and not name.startswith(("pydantic", "adk_fluent")):
@@ -86,14 +86,14 @@ def object_path(value: object) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Configured:
-    """How a `root_agent.yaml` makes a tool: by a class or function of Python's, with arguments.
+    """The entry of a `root_agent.yaml` that makes a tool: a Python class or function, and arguments.
 
     Attributes:
         path: `module:name` of the class or function.
-        is_class: whether it is a class of ADK's tools, which ADK makes by `from_config`.
+        is_class: True if it is a class of ADK's tools, which ADK makes with `from_config`.
         args: the arguments.
         file: the YAML file.
-        part: what of the tool is meant: nothing for the tool itself, `.func` for its function.
+        part: empty for the tool itself, `.func` for its function.
     """
 
     path: str
@@ -107,15 +107,15 @@ _configured: Final[WeakKeyDictionary[Any, Configured]] = WeakKeyDictionary()
 
 
 def note_configured(tool: object, made: Configured) -> None:
-    """Keep how a configuration makes a tool, and the function of that tool."""
+    """Remember the configuration entry that made a tool, for the tool and for its function."""
     for value, part in ((tool, ""), (getattr(tool, "func", None), ".func")):
         if value is not None and object_path(value) is None:
-            with suppress(TypeError):  # it cannot be a key; then it is known like any other tool
+            with suppress(TypeError):  # an object without a hash; it counts like any other tool
                 _configured[value] = replace(made, part=part)
 
 
 def configured(value: object) -> Configured | None:
-    """How a configuration makes a tool, or the tool of a function; `None` if none does."""
+    """The configuration entry that made a tool, or the tool of a function, or `None`."""
     try:
         return _configured.get(value)
     except TypeError:
@@ -123,7 +123,7 @@ def configured(value: object) -> Configured | None:
 
 
 def object_at(path: str) -> object | None:
-    """The object that a module which is imported already holds under such a path."""
+    """The object at a path `module:name`, if that module is imported; else `None`."""
     module, _, name = path.partition(":")
     held = sys.modules.get(module)
     return cast("object | None", vars(held).get(name)) if isinstance(held, ModuleType) else None

@@ -1,4 +1,4 @@
-"""How deep steps stand inside each other."""
+"""The nesting depth of steps, and its limit."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from adk_fluent.ir.base import Node
 from adk_fluent.ir.execution import HandOver
 
 MAX_DEPTH: Final = 60
-"""How many steps may run inside each other.
+"""The most steps that may run inside each other.
 
-On the newest google-adk a step takes up to ten of the thousand frames that Python's stack has. The others are
-for the program around the run, and for the model's client and the tools inside it.
+With the newest google-adk a step takes up to ten of the thousand frames of Python's stack. The program around
+the run, the model's client and the tools need the others.
 """
 
 
 def depth(root: Node) -> int:
-    """How many steps run inside each other at the deepest place, `root` and the innermost one included.
+    """The number of steps that run inside each other at the deepest place, from `root` to the innermost.
 
-    What a transfer hands over to runs inside the transfer, unless it stands around it: then it starts again.
+    The target of a transfer runs inside the transfer. If the target contains the transfer, it starts again.
 
     >>> from adk_fluent import Agent
     >>> depth((Agent("a") >> Agent("b") * 3).to_ir())
@@ -30,7 +30,7 @@ def depth(root: Node) -> int:
 
 
 def _levels(root: Node) -> int | None:
-    """How deep a tree is, level by level; `None` if it has transfers, which may lead deeper."""
+    """The depth of a tree without transfers; `None` if it has transfers, whose targets may be deeper."""
     level, found = {id(root): root}, 0
     while level:
         found += 1
@@ -49,7 +49,7 @@ def _with_transfers(root: Node) -> int:
         node = pending[-1]
         if id(node) in found:
             pending.pop()
-        elif id(node) in open_nodes:  # all inside it is known
+        elif id(node) in open_nodes:  # the depth of all steps inside it is known
             inside = [found.get(id(child), 0) for child in _inside(node, named)]
             found[id(node)] = 1 + max(inside, default=0)
             open_nodes.remove(id(pending.pop()))
@@ -60,7 +60,7 @@ def _with_transfers(root: Node) -> int:
 
 
 def _distinct(root: Node) -> list[Node]:
-    """Every node once, however often it is used."""
+    """Every node of the tree, each once."""
     pending, seen = [root], {id(root): root}
     while pending:
         fresh = {id(child): child for child in pending.pop().children if id(child) not in seen}

@@ -1,6 +1,6 @@
-"""How the answer of a step reaches the next one in its sequence: whole, or in pieces while it is generated.
+"""The passage of an answer to the next step in a sequence: whole, or in chunks while it is generated.
 
-The backend runs what this says, and the checks tell what it comes to, so that both agree.
+The backend and the checks both use these functions, so that they agree.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from adk_fluent.ir.frozen import Frozen, frozen
 from adk_fluent.ir.nodes import AgentNode
 
 CHUNK_SIZE: Final = 100
-"""Tokens of a piece of a `chunked` edge that does not say."""
+"""The default size of a chunk of a `chunked` edge, in tokens."""
 CHARACTERS_PER_TOKEN: Final = 4
 """The usual estimate for English text."""
 
 Taking = Literal["pieces", "runs"]
-"""What the next step does with pieces: it takes each (a tap, a function), or it runs once for each."""
+"""The use of chunks by the next step: it takes each (a tap, a function), or it runs once for each."""
 
 
 @frozen
 class Passage(Frozen):
-    """How the answer of one step reaches the next.
+    """The passage of an answer from one step to the next.
 
     Attributes:
-        edge: what the edge says.
-        taking: what the next step does with pieces; `None` where it gets the answer whole.
-        live: whether pieces leave while the answer is generated, and not only once it stands.
-        speakers: the agents whose words it is made of; names.
-        why: why it does not go in pieces, or not while it is generated.
+        edge: the semantics of the edge.
+        taking: the use of chunks by the next step; `None` if it receives the answer whole.
+        live: True if chunks leave while the answer is generated; False if they leave after it is complete.
+        speakers: the names of the agents that wrote the answer.
+        why: the reason why it does not pass in chunks, or not while it is generated.
     """
 
     edge: EdgeSemantics
@@ -43,14 +43,14 @@ class Passage(Frozen):
 
     @property
     def characters(self) -> int | None:
-        """Characters of a piece at most; `None` for pieces as they are generated."""
+        """The most characters of a chunk; `None` for chunks as the model generates them."""
         if self.edge.buffering != "chunked":
             return None
         return (self.edge.chunk_size or CHUNK_SIZE) * CHARACTERS_PER_TOKEN
 
 
 def passages(steps: Sequence[Node]) -> Mapping[int, Passage]:
-    """How answers go on in pieces between steps that run in order: place of the first of two → how.
+    """The passages in chunks between steps that run in order: index of the first of two steps → passage.
 
     Args:
         steps: the steps, with unique names.
@@ -64,7 +64,7 @@ def passages(steps: Sequence[Node]) -> Mapping[int, Passage]:
 
 
 def in_words(edge: EdgeSemantics | None) -> str:
-    """How an answer goes on by an edge; nothing where it goes on whole.
+    """A description of the chunks of an edge; empty if the answer passes whole.
 
     >>> in_words(EdgeSemantics("chunked", chunk_size=20))
     'in pieces of 20 tokens'
@@ -91,7 +91,7 @@ def leaving(step: Node) -> EdgeSemantics | None:
 
 
 def speakers(step: Node) -> tuple[Node, ...]:
-    """The agents one of which gives the answer of a step."""
+    """The agents that may write the answer of a step."""
     if step.speaks:
         return tuple(node for node in walk(step) if node.speaks)
     children = step.children
@@ -111,7 +111,7 @@ def _passage(edge: EdgeSemantics, step: Node, taker: Node) -> Passage:
 
 
 def _kept_whole(edge: EdgeSemantics, step: Node, answering: Sequence[Node], taker: Node) -> str:
-    """Why an answer cannot go in pieces; empty if it can."""
+    """The reason why an answer cannot pass in chunks; empty if it can."""
     if any(_structured(agent) for agent in answering):
         return "it answers in JSON, a piece of which says nothing"
     if taker.takes_pieces:
@@ -133,7 +133,7 @@ def _kept_whole(edge: EdgeSemantics, step: Node, answering: Sequence[Node], take
 
 
 def _settled_late(step: Node) -> str:
-    """Why what a step says is its answer only when it has ended; empty if it is from the first word."""
+    """The reason why the answer of a step is known only when it ends; empty if it is known from the start."""
     if any(node.may_pause for node in walk(step)):
         return "it may wait for a person before it ends"
     if (agent := step.agent) is not None:
@@ -156,7 +156,7 @@ def _settled_late(step: Node) -> str:
 
 
 def _changed_late(agent: AgentNode) -> str:
-    """What may make the answer of an agent another than its model streams; empty if nothing does."""
+    """The reason why an agent's answer may differ from the stream of its model; empty if it cannot."""
     given = agent.given
     if given.get("mode") == "task":
         return "it answers when its task is done"
@@ -170,7 +170,7 @@ _CHANGING: Final = (
     ("on_model_error_callback", "on_model_error callback", "may answer in the place of a model that fails"),
     ("after_agent_callback", "after_agent callback", "may say more"),
 )
-"""Fields of an agent by which its answer is not known before it is whole, and why."""
+"""The fields of an agent that may change its answer after the stream, and the reason."""
 
 _LATE: Final[Mapping[type[execution.Execution], str]] = {
     execution.Repeated: "only its last round counts",
@@ -195,9 +195,9 @@ _NO_HOOKS: Final = frozenset(
 
 
 def changing_hooks(middleware: object) -> tuple[str, ...]:
-    """The hooks by which a middleware, or a plugin of ADK's, may change an answer after its pieces.
+    """The hooks with which a middleware, or a plugin of ADK's, may change an answer after its chunks.
 
-    One that only looks on has none, and neither have those of ours that give on what the model says.
+    A middleware that only observes has none. The library's own middleware has none if it keeps answers.
     """
     if getattr(middleware, "observes", False):
         return ()
@@ -214,9 +214,9 @@ def changing_hooks(middleware: object) -> tuple[str, ...]:
 
 
 def cut(text: str, size: int, *, whole: bool = True) -> list[str]:
-    """A text in pieces of at most `size` characters, each ending between words where it can.
+    """Cut a text in chunks of at most `size` characters, between words if possible.
 
-    Joined, they are the text again. Where it is not yet `whole`, the last piece is what is left for later.
+    Joined, the chunks are the text again. If the text is not yet `whole`, the last chunk is the remainder.
 
     >>> cut("one two three", 8), cut("abcdefgh", 3)
     (['one two ', 'three'], ['abc', 'def', 'gh'])

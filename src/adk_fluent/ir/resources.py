@@ -1,4 +1,4 @@
-"""Resources: what tools, callbacks and steps are given beside what a model says."""
+"""Resources: objects that the user injects in tools, callbacks and steps, such as a database connection."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from adk_fluent.spelling import did_you_mean
 Scope = Literal["app", "session", "invocation"]
 SCOPES: Final = ("app", "session", "invocation")
 RESERVED: Final = frozenset({"tool_context", "callback_context", "state", "self"})
-"""Names that mean something else where functions are called."""
+"""Parameter names with another meaning, which a resource cannot have."""
 
 
 @frozen
 class Resource(Frozen):
-    """A thing that is opened when a run first needs it, and closed once.
+    """An object that is opened when a run first needs it, and closed once.
 
     Args:
-        factory: makes it, without arguments: a function or class, async or not; a (async) generator function,
-            or a function that gives a (async) context manager, also says how it is closed.
-        scope: how long it lives. `app`: as long as the event loop, or until the runner of `to_runner()` or
-            `adk_fluent.di.close()` closes it; `session`: until its session is forgotten, or `idle` seconds
-            after the last run in it; `invocation`: as long as one run, whose exception its context manager is
-            given if it fails or is cut short.
+        factory: makes the object, without arguments: a function or class, async or not. If it is an (async)
+            generator function, or returns an (async) context manager, that also closes the object.
+        scope: how long the object lives. `app`: until the event loop ends, or until the runner of
+            `to_runner()` or `adk_fluent.di.close()` closes it. `session`: until its session is forgotten, or
+            `idle` seconds after its last run. `invocation`: for one run; if the run fails or is cancelled,
+            the context manager receives the exception.
         idle: seconds, for `session`.
-        in_thread: whether a factory that is not async is called in a thread, and its context manager entered
-            and left there, so that it may block. `False` calls it in the event loop, for one that needs that.
+        in_thread: call a factory that is not async in a thread, and enter and leave its context manager
+            there, so that it may block. `False` calls it in the event loop, if it needs that.
 
     Example:
         >>> from contextlib import contextmanager
@@ -55,10 +55,10 @@ class Resource(Frozen):
 
 
 def checked(resources: Mapping[str, object]) -> tuple[tuple[str, object], ...]:
-    """Resources by name, as pairs.
+    """Check resources, and return them as pairs of name and resource.
 
     Raises:
-        ArgumentError: there is none, a name is taken, or a resource cannot be one.
+        ArgumentError: there is no resource, a name is reserved, or a resource is invalid.
     """
     if not resources:
         raise ArgumentError("inject() needs at least one resource: inject(db=Resource(connect)).")
@@ -92,13 +92,13 @@ def _check(name: str, resource: Resource) -> None:
 
 
 class Call(NamedTuple):
-    """How a function of the user's is called.
+    """A call of a user's function by a step.
 
     Attributes:
-        function: the function; `None` where there is none.
-        what: what it is to the step, for messages: `its test`.
-        told: how many arguments it is given beside resources.
-        injected: whether it is given resources, too.
+        function: the function; `None` if the step has none.
+        what: its role in the step, for messages: `its test`.
+        told: the number of its arguments, without resources.
+        injected: True if it also receives resources.
     """
 
     function: object
@@ -115,14 +115,14 @@ def wanted(function: object, resources: Collection[str]) -> tuple[str, ...]:
 
 
 def lacking(call: Call, resources: Collection[str]) -> str | None:
-    """The first parameter of a function that must be filled, and that nobody fills.
+    """The first required parameter of a function for which there is no argument; `None` if all have one.
 
     >>> lacking(Call(lambda state, db: None, "its test"), ["shop"])
     'db'
     """
     code = getattr(call.function, "__code__", None)
     if code is not None and code.co_argcount <= call.told and not code.co_kwonlyargcount:
-        return None  # as of most functions
+        return None  # the usual case, without the slow signature
     told, given = call.told, wanted(call.function, resources if call.injected else ())
     for name, parameter in _parameters(call.function).items():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD) or name in given:
@@ -135,7 +135,7 @@ def lacking(call: Call, resources: Collection[str]) -> str | None:
 
 
 def taken_twice(call: Call, resources: Collection[str]) -> str | None:
-    """The parameter of a step's function that is filled by its place, and has the name of a resource.
+    """A positional parameter of a step's function that has the name of a resource, or `None`.
 
     >>> taken_twice(Call(lambda prices: None, "its test"), ["prices"])
     'prices'
@@ -149,7 +149,7 @@ def taken_twice(call: Call, resources: Collection[str]) -> str | None:
 
 
 def _parameters(function: object) -> Mapping[str, inspect.Parameter]:
-    """The parameters of a function; of what tells none, none."""
+    """The parameters of a function; empty if Python does not know them."""
     if not callable(function):
         return {}
     try:

@@ -1,7 +1,7 @@
-"""State keys and their scopes: who shares a value, and how long it is kept.
+"""State keys and their scopes: which sessions share a value, and how long it is kept.
 
-The prefix of a key says its scope, as in ADK: `user:tier`, `app:prices`, `temp:draft`; a key without one
-lives with the session.
+The prefix of a key is its scope, as in ADK: `user:tier`, `app:prices`, `temp:draft`. A key without a prefix
+belongs to the session.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from typing import Final, Literal
 
 Scope = Literal["session", "user", "app", "temp"]
-"""Who shares a state value, and how long it is kept."""
+"""The sessions that share a state value, and how long it is kept."""
 
 PREFIXES: Final[Mapping[Scope, str]] = {"session": "", "user": "user:", "app": "app:", "temp": "temp:"}
 """The prefix that ADK gives the keys of each scope."""
 
 SCOPES: Final = ("user", "app", "temp")
-"""What may stand before the colon of a key."""
+"""The scopes that have a prefix."""
 
 _PREFIXED: Final = tuple(f"{scope}:" for scope in SCOPES)
 _SHARED: Final = (PREFIXES["user"], PREFIXES["app"])
@@ -24,7 +24,7 @@ _TEMPORARY: Final = PREFIXES["temp"]
 
 
 def is_key(name: str) -> bool:
-    """Whether ADK would accept `name` as a state key inside a template.
+    """True if ADK accepts `name` as a state key in a template.
 
     >>> is_key("user:tier"), is_key("a.b")
     (True, False)
@@ -34,15 +34,15 @@ def is_key(name: str) -> bool:
 
 
 def is_session_scoped(key: str) -> bool:
-    """Whether a key lives with the session; only such keys are ever dropped."""
+    """True if a key belongs to the session; only such keys are removed from state."""
     return not key.startswith(_PREFIXED)
 
 
 def is_shared(key: str) -> bool:
-    """Whether other sessions may read and write the key: one of the user or the app."""
+    """True if other sessions may read and write the key: a key of the user or the app."""
     return key.startswith(_SHARED)
 
 
 def is_temporary(key: str) -> bool:
-    """Whether the key lives for one run."""
+    """True if the key exists for one run only."""
     return key.startswith(_TEMPORARY)

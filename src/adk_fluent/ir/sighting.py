@@ -1,7 +1,7 @@
-"""What the source of a function shows of the state keys it touches; it is read, never run.
+"""The state keys that a function uses, as its source shows. The source is read and never run.
 
-A function is read whole when its context, or the state, goes nowhere but into accesses with keys that are
-written down; then it touches no others.
+The source shows all keys if the function uses its context, or the state, only in accesses with constant keys.
+Then the function uses no other keys.
 """
 
 from __future__ import annotations
@@ -11,19 +11,20 @@ from typing import Final, Literal
 from adk_fluent.ir.frozen import Frozen, frozen
 
 Level = Literal["required", "tolerant", "lenient", "optional"]
-"""What a missing key means: something breaks; it is left out; nothing happens; it was expected."""
+"""The effect of a missing key: `required`: an error; `tolerant`: the value is left out; `lenient`: no effect;
+`optional`: the reader expects that it may be missing."""
 
 
 @frozen
 class Sighting(Frozen):
-    """One place in source where a key is read or written.
+    """One place in source where a function reads or writes a key.
 
     Attributes:
         key: the state key, scope prefix included.
         where: file and line.
-        level: what it means when the key is missing; for reads. `required`: each call reads it; `lenient`:
-            only some do; `optional`: the function expects that it is missing.
-        always: whether the key is there after every call that returns; for writes.
+        level: for reads, the effect of a missing key. `required`: every call reads it; `lenient`: only some
+            calls do; `optional`: the function expects that it may be missing.
+        always: for writes, True if the key is set after every call that returns.
     """
 
     key: str
@@ -33,22 +34,22 @@ class Sighting(Frozen):
 
     @property
     def softened(self) -> Level:
-        """The level for code that may find more in the state than the tree shows, or that may never run."""
+        """The level for code that may never run, or that may find keys in the state which the tree lacks."""
         return "lenient" if self.level == "required" else self.level
 
 
 @frozen
 class Sightings(Frozen):
-    """What source shows.
+    """All uses of state that the source of a function shows.
 
     Attributes:
-        reads: where it reads keys.
-        writes: where it writes keys of the state.
+        reads: the places where it reads keys.
+        writes: the places where it writes keys of the state.
         returns: the keys of the dicts that it returns.
-        whole: it shows all that is done with the context, or the state, it is given.
-        gives: it shows all that its results do to the state, where one may be an event with a change of it.
-        returns_known: it shows the keys of every dict that it returns.
-        by_state: nothing but the state decides what it returns.
+        whole: True if the source shows every use of the context or state that the function receives.
+        gives: True if the source shows every change of the state by its results, which may be events.
+        returns_known: True if the source shows the keys of every dict that it returns.
+        by_state: True if its result depends on the state alone.
     """
 
     reads: tuple[Sighting, ...] = ()

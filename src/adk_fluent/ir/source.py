@@ -1,4 +1,4 @@
-"""Reads the source of functions for the state keys they touch; see `sighting`."""
+"""The state keys that functions use, found in their source; see `sighting`."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _CONTEXTS: Final = frozenset(
     {"tool_context", "callback_context", "readonly_context", "invocation_context", "context", "ctx"}
 )
 _STATES: Final = frozenset({"state", "s", "st", "_state", "view", "values"})
-"""What functions of the state, which may be given resources beside it, call it."""
+"""The usual names of the state parameter in functions that also have other parameters."""
 
 
 def sightings(value: object) -> Sightings:
-    """What the source of a function, a callable object, a tool of ADK's or a class of agents shows.
+    """The uses of state in the source of a function, a callable object, a tool of ADK's or a class of agents.
 
     >>> def note(topic: str, tool_context) -> None:
     ...     tool_context.state["topic"] = topic
@@ -73,7 +73,7 @@ def _innermost(value: object) -> object:
 
 
 def _given_by_partial(value: object) -> tuple[int, dict[str, object]] | None:
-    """How many arguments `functools.partial` gives, and those that it gives by name."""
+    """The number of positional arguments in a `functools.partial`, and its arguments by name."""
     if not isinstance(value, functools.partial):
         return None
     partial = cast("functools.partial[object]", value)
@@ -82,7 +82,7 @@ def _given_by_partial(value: object) -> tuple[int, dict[str, object]] | None:
 
 
 def _function(value: object) -> FunctionType | None:
-    """The function that runs when a callable, or a tool, is called."""
+    """The Python function behind a callable or a tool."""
     value = _innermost(value)
     value = inspect.unwrap(value) if callable(value) else value
     value = getattr(value, "__func__", value)
@@ -97,7 +97,7 @@ def _function(value: object) -> FunctionType | None:
 
 @functools.lru_cache(maxsize=256)
 def _functions_in(file: str) -> Mapping[tuple[int, str], list[FunctionSource]]:
-    """The functions of a file, by the line on which they begin, decorators included, and their names."""
+    """The functions of a file, by their first line, decorators included, and their name."""
     try:
         tree = ast.parse("".join(linecache.getlines(file)))
     except (SyntaxError, ValueError, RecursionError):
@@ -112,7 +112,7 @@ def _functions_in(file: str) -> Mapping[tuple[int, str], list[FunctionSource]]:
 
 
 def _node_of(code: CodeType) -> FunctionSource | None:
-    """Where a function is written; of several lambdas on a line, the one that its instructions come from."""
+    """The syntax node of a function; of several lambdas on a line, the one that its bytecode came from."""
     found = _functions_in(code.co_filename).get((code.co_firstlineno, code.co_name), [])
     if len(found) < 2:
         return found[0] if found else None
@@ -138,10 +138,10 @@ def _read(
     """Read one function.
 
     Args:
-        given: arguments that it has already: how many by position, and those by name.
-        bound: whether its first parameter is the object whose method it is.
-        state_at: the number of the parameter that is the state; by default its name or its type says so.
-        depth: how many functions have been asked on the way to it.
+        given: the arguments of a `partial`: the number of positional ones, and those by name.
+        bound: True if its first parameter is `self`.
+        state_at: the index of the state parameter; by default its name or its type shows it.
+        depth: the number of calls between the first function and this one.
     """
     node = _node_of(function.__code__)
     if node is None:
@@ -156,7 +156,7 @@ def _read(
     if state_at is not None:
         contexts = [one.arg for one in parameters[state_at : state_at + 1]]
     elif not contexts and parameters and "Async" not in hints.get(parameters[0].arg, ""):
-        known = len(every) == 1 or parameters[0].arg in _STATES  # a function may call it what it likes
+        known = len(every) == 1 or parameters[0].arg in _STATES  # a single parameter may have any name
         contexts = [parameters[0].arg]
 
     def resolve(name: str) -> object:
@@ -171,7 +171,7 @@ def _read(
 
 
 def _names(function: FunctionType, given: Mapping[str, object]) -> Mapping[str, Any]:
-    """What names stand for: those from outside the function, and, behind a `=`, parameters with a value."""
+    """The values of names from outside the function, and of parameters with a value, as `=name`."""
     closed = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
     held = {name: cell.cell_contents for name, cell in closed if cell != CellType()}
     code = function.__code__

@@ -1,4 +1,4 @@
-"""What the names in a function stand for: the state, ADK's context, a dict that it makes, a constant."""
+"""The meaning of names in a function: the state, ADK's context, a dict that it makes, or a constant."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from adk_fluent.ir.sighting import Sightings
 
 FunctionSource = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 There = frozenset[tuple[str, str]]
-"""What is certainly there at a point: keys, each with the local dict that holds it; "" is the state."""
+"""The definite keys at a point: pairs of the local dict that holds the key ("" for the state) and the key."""
 NOTHING: Final[There] = frozenset()
 
 
 class StateNames:
-    """Knows what the names in one function stand for.
+    """The names in one function that mean the state, a context or a dict.
 
     Args:
-        node: the function.
-        contexts: the parameters that stand for ADK's context, or for the state itself.
-        resolve: what a name outside the function stands for; raises `LookupError` if that is not known.
-        helper: what a function shows that is given the state as its argument of this number.
+        node: the syntax node of the function.
+        contexts: the parameters that are ADK's context, or the state itself.
+        resolve: returns the value of a name from outside the function, or raises `LookupError`.
+        helper: returns the uses of state in a called function, whose argument at this index is the state.
         file: the name of the file, for messages.
     """
 
@@ -54,12 +54,12 @@ class StateNames:
         self._bound()
 
     def _start(self) -> None:
-        """Make room for what is found."""
+        """Create the attributes for the results; called before the names are read."""
 
     # --- names ------------------------------------------------------------------------------------
 
     def _bound(self) -> None:
-        """Find the names that stand for the state, or for a dict that the function makes."""
+        """Find the names that mean the state, a context, or a dict that the function makes."""
         values: dict[str, list[ast.expr | None]] = {}
         for node in ast.walk(self._node):
             if isinstance(node, ast.Assign | ast.AnnAssign | ast.NamedExpr):
@@ -112,7 +112,7 @@ class StateNames:
         )
 
     def _holder(self, node: ast.expr) -> str | None:
-        """What a subscript goes into: "" for the state, or the name of a dict; `None` for anything else."""
+        """The holder of a subscript: "" for the state, or the name of a dict; `None` for anything else."""
         if self._is_state(node):
             return ""
         return node.id if isinstance(node, ast.Name) and node.id in self._dicts else None
@@ -139,10 +139,10 @@ class StateNames:
         finally:
             self._assigned[name] = value
 
-    # --- what follows from a test -----------------------------------------------------------------
+    # --- the facts that a test implies ------------------------------------------------------------
 
     def _supposing(self, test: ast.expr) -> tuple[There, There]:
-        """The keys that are there if a test holds, and if it does not."""
+        """The keys that are definite if a test holds, and those that are if it does not."""
         if isinstance(test, ast.NamedExpr):
             return self._supposing(test.value)
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
@@ -170,7 +170,7 @@ class StateNames:
         return (got if equal or (is_none and isinstance(op, ast.IsNot | ast.NotEq)) else NOTHING), NOTHING
 
     def _got(self, node: ast.expr) -> There:
-        """The key of `state.get("key")`, which is there if that gives something."""
+        """The key of `state.get("key")`, which is definite if the result is not `None`."""
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get":
             holder = self._holder(node.func.value)
             if holder is not None and len(node.args) == 1 and (key := self._key(node.args[0])) is not None:
@@ -179,7 +179,7 @@ class StateNames:
 
 
 def is_dict_call(node: ast.expr | None) -> TypeGuard[ast.Call]:
-    """Whether it is `dict(key=value, ...)`."""
+    """True for a call `dict(key=value, ...)`."""
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or node.func.id != "dict":
         return False
     return not node.args and all(keyword.arg for keyword in node.keywords)

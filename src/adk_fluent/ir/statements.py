@@ -1,4 +1,11 @@
-"""Follows every path through the body of a function, for the state keys that it touches on the way."""
+"""The reader of function bodies: it follows every path and collects the state keys that the function uses.
+
+It is a forward data-flow analysis on the syntax tree. The fact at each point is the set of definite keys
+(`There`): keys that every path to this point has written or tested. A statement maps the set before it to the
+set after it; paths that meet intersect their sets (`_met`). So a read of a key in the set is safe, and any
+other read may find it missing. A search for all `state["key"]` would be simpler, but could not tell a read
+that every call needs from one under a test.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +21,10 @@ _Visitors = Mapping[type[ast.AST], Callable[..., Any]]
 
 
 class BodyReader(Expressions):
-    """Reads the body of one function."""
+    """Reader of the body of one function."""
 
     def read(self) -> Sightings:
-        """Everything that the function shows."""
+        """Read the whole body, and return the uses of state that it shows."""
         node = self._node
         if isinstance(node, ast.Lambda):
             self._leave(node.body, NOTHING)
@@ -49,7 +56,7 @@ class BodyReader(Expressions):
     # --- statements -------------------------------------------------------------------------------
 
     def _block(self, body: Sequence[ast.stmt], there: There | None, *, sure: bool) -> There | None:
-        """What is there after some statements; `None` if none of their paths comes to the end."""
+        """The definite keys after some statements; `None` if no path reaches their end."""
         for one in body:
             if there is None:
                 return None
@@ -92,7 +99,7 @@ class BodyReader(Expressions):
         return self._expr(target, there, sure=sure)
 
     def _leave(self, value: ast.expr | None, there: There) -> None:
-        """Note an end of the function, where it returns a value."""
+        """Record an exit of the function, which returns this value."""
         if isinstance(value, ast.IfExp):
             there = self._expr(value.test, there, sure=True)
             yes, no = self._supposing(value.test)
@@ -200,6 +207,6 @@ class BodyReader(Expressions):
 
 
 def _met(ends: Sequence[There | None]) -> There | None:
-    """What is there where several paths meet."""
+    """The definite keys where several paths meet: those of all paths that reach this point."""
     alive = [end for end in ends if end is not None]
     return alive[0].intersection(*alive[1:]) if alive else None

@@ -5,9 +5,9 @@ identifier, or `app:`, `user:` or `temp:` and an identifier; spaces inside the b
 Anything else in braces (`{a.b}`, `{0}`, JSON) is plain text, and so is `${key}`. `\{key}` is a literal
 `{key}`: the backslash goes.
 
-These are the rules of the newest ADK, but for the backslash, which it keeps, and for surplus braces, which
-it drops: `{"name": {key}}` keeps its last brace here. Where ADK's releases disagree with each other or with
-these rules, `is_portable` says so, and instructions are rendered here instead of there.
+These are the rules of the newest ADK, with two exceptions: ADK keeps the backslash, and it drops surplus
+braces; here `{"name": {key}}` keeps its last brace. If ADK's releases disagree with each other or with these
+rules, `is_portable` returns False, and adk-fluent renders the instruction instead of ADK.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from functools import lru_cache
 from adk_fluent.ir.frozen import Frozen, frozen
 from adk_fluent.ir.scopes import is_key
 
-# Opening braces, what is between, closing braces. A run of opening braces is tried from its first one alone
-# (the look-behind), and nothing is given back (the `+` after a repetition): no text takes more than one pass.
+# Opening braces, the text between, closing braces. The look-behind tries a run of opening braces only from
+# its first one, and the possessive `+` after a repetition prevents backtracking: every text takes one pass.
 _BRACES = re.compile(r"([\\$]?)(?<!\{)(\{++)([^{}]*+)(\}++)")
 
 _LONG_RUN = "{" * 100
@@ -41,7 +41,7 @@ Segment = str | Placeholder
 
 @lru_cache(maxsize=4096)
 def segments(text: str) -> tuple[Segment, ...]:
-    r"""A template in pieces, in order.
+    r"""The segments of a template, in order.
 
     >>> segments(r"Help {name}. Write \{x} as {y: 1}.")
     ('Help ', Placeholder(key='name'), '. Write {x} as {y: 1}.')
@@ -89,10 +89,10 @@ def render(text: str, value: Callable[[Placeholder], str]) -> str:
 
 @lru_cache(maxsize=4096)
 def is_portable(text: str) -> bool:
-    r"""Whether every supported ADK release renders a template by these rules, and without undue delay.
+    r"""True if every supported ADK release renders a template by these rules, and fast.
 
-    They disagree about `{{key}}`, `${key}`, `\{key}` and surplus braces, and about what `{artifact.name}`
-    shows; and some take minutes for a very long run of opening braces.
+    The releases disagree about `{{key}}`, `${key}`, `\{key}`, surplus braces and the text of
+    `{artifact.name}`. Some take minutes for a very long run of opening braces.
 
     >>> is_portable("{name} and {a: 1}"), is_portable("{{name}}"), is_portable("{artifact.cv}")
     (True, False, False)
@@ -116,7 +116,7 @@ def _placeholder(inner: str) -> Placeholder | None:
 
 
 def required_keys(text: str) -> frozenset[str]:
-    """The state keys a template cannot be rendered without."""
+    """The state keys that a template needs."""
     return frozenset(p.key for p in placeholders(text) if not p.optional and not p.artifact)
 
 
@@ -131,7 +131,7 @@ _ONE_LINE = re.compile(r"(?<![\\$])\{ *([^\W\d][^{}\n]{0,60}?) *\}")
 
 @lru_cache(maxsize=4096)
 def lookalikes(text: str) -> tuple[str, ...]:
-    """What stands in braces and begins like a placeholder, but is none, so that it stays as it is.
+    """Texts in braces that begin like a placeholder but are none, so rendering leaves them as they are.
 
     >>> lookalikes("{name}: {ticket.team} {my key} {0}")
     ('ticket.team', 'my key')
@@ -142,11 +142,11 @@ def lookalikes(text: str) -> tuple[str, ...]:
 
 
 def about_braces(key: str, texts: Iterable[str] = (), *, known: bool = False) -> str:
-    r"""How to write literal braces, for a placeholder that cannot be filled.
+    r"""A hint for a placeholder that cannot be filled: the way to write literal braces.
 
     Args:
-        texts: the templates; if one doubles the braces of the key, the text says that this is no escape.
-        known: whether something writes the key, so that only doubled braces can be meant as text.
+        texts: the templates; if one doubles the braces of the key, the hint says that this is no escape.
+        known: True if a step writes the key, so that only doubled braces can be meant as text.
 
     >>> print(about_braces("x"))
     If you mean the text {x}, write \{x}.

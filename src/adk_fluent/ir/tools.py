@@ -1,4 +1,4 @@
-"""Values that an agent node holds until a backend turns them into ADK's."""
+"""The tools and options that an agent node holds, and facts about a tool without a call of it."""
 
 from __future__ import annotations
 
@@ -23,46 +23,46 @@ from adk_fluent.ir.functions import (
 from adk_fluent.ir.keys import KeyRead, KeyReads, declared
 
 ASKED_BY_ADK: Final = frozenset({"adk_request_confirmation", "adk_request_credential", "adk_request_input"})
-"""The calls by which ADK asks a person; their arguments hold ids that are others in each run."""
+"""The calls with which ADK asks a person; their arguments have IDs that differ in each run."""
 
 
 class ToolSpec(Frozen):
-    """Base of the values that say what tool, or which tools, an agent has: the `T` operations.
+    """Base of the `T` operations: a tool, or several tools, of an agent.
 
-    What a model is told of a tool, and what it touches, each says itself; everything else that an agent may
-    have as a tool (a function, a tool of ADK's) is asked by the functions below.
+    Each operation declares the name that a model sees and the state keys that its calls use. For every other
+    tool of an agent (a function, a tool of ADK's), the functions below find these facts.
     """
 
     __slots__ = ()
 
     @property
     def called(self) -> str | None:
-        """What a model knows it by; `None` for several tools, whose names only a run tells."""
+        """The name that the model sees; `None` for several tools, whose names are known only in a run."""
         return None
 
     @property
     def access(self) -> Access:
-        """The state keys that its calls read and write, as far as that is known."""
+        """The state keys that its calls read and write, as far as they are known."""
         return NO_ACCESS
 
     @property
     def asks(self) -> bool:
-        """Whether a person may have to approve a call."""
+        """True if a person may have to approve a call."""
         return False
 
     @property
     def held(self) -> tuple[object, ...]:
-        """The tools that it wraps or joins, and the function that it is."""
+        """The tools that it wraps or joins, or its function."""
         return ()
 
     @property
     def agents(self) -> Node | None:
-        """The tree of the agents that it runs, if it runs some."""
+        """The tree of the agents that it runs; `None` if it runs none."""
         return None
 
     @property
     def by_arguments(self) -> bool:
-        """Whether everybody who calls it with the same arguments may get the same result, without a call."""
+        """True if all callers with the same arguments may share one result."""
         return False
 
 
@@ -73,11 +73,11 @@ class GenerateOptions(Frozen):
     options: tuple[tuple[str, Any], ...] = ()
 
 
-# --- what can be known of a tool without running it ----------------------------------------------
+# --- facts about a tool without a call of it ------------------------------------------------------
 
 
 def tool_name(tool: object) -> str | None:
-    """What a model knows a tool by, as ADK names it; `None` for a set of tools, whose names a run tells."""
+    """The name of a tool that the model sees; `None` for a toolset, whose names are known only in a run."""
     if isinstance(tool, ToolSpec):
         return tool.called
     if hasattr(tool, "get_tools"):
@@ -88,7 +88,7 @@ def tool_name(tool: object) -> str | None:
 
 
 def tool_access(tool: object) -> Access:
-    """What a tool touches: what it declares, nothing if it is not given the state, else unknown."""
+    """The state keys that a tool uses: those it declares; none without the state; else unknown."""
     if isinstance(tool, ToolSpec):
         return tool.access
     function = getattr(tool, "func", tool)
@@ -106,7 +106,7 @@ def tool_access(tool: object) -> Access:
 
 
 def _is_called(function: object) -> bool:
-    """Whether a tool is a class or an object that ADK calls like a function, and says what it takes."""
+    """True if a tool is a class or an object that ADK calls like a function, with known parameters."""
     if not callable(function) or hasattr(function, "run_async") or hasattr(function, "get_tools"):
         return False
     try:
@@ -117,7 +117,10 @@ def _is_called(function: object) -> bool:
 
 
 def tool_reads(tool: object, touched: Access) -> KeyReads:
-    """The keys that a tool reads; what only its source shows matters less, since a model need not call it."""
+    """The keys that a tool reads.
+
+    A key that only its source shows is `lenient`, because the model may never call the tool.
+    """
     functions = [getattr(part, "func", part) for part in innermost(tool)] if touched.reads else []
     shown = [fn for fn in functions if (hasattr(fn, "__code__") or _is_called(fn)) and said(fn) is None]
     places = {read.key: read for read in declared(shown, "tool", "lenient")}
@@ -125,7 +128,7 @@ def tool_reads(tool: object, touched: Access) -> KeyReads:
 
 
 def is_idempotent(tool: object) -> bool:
-    """Whether a tool may be called again after a failure: unless it, or the MCP server it is from, says no.
+    """True if a tool may be called again after a failure: unless it, or its MCP server, declares otherwise.
 
     >>> from adk_fluent.ir.functions import declares
     >>> @declares(idempotent=False)
@@ -141,9 +144,9 @@ def is_idempotent(tool: object) -> bool:
 
 
 def sees_caller(tool: object) -> bool:
-    """Whether a tool is given more than its arguments, such as the user and the state of the session.
+    """True if a tool receives more than its arguments, such as the user and the state of the session.
 
-    The tools of a set are not known until it is opened: of a set itself this says no.
+    The tools of a toolset are known only after it is opened, so the result for a toolset is False.
 
     >>> def balance(tool_context): ...
     >>> sees_caller(balance), sees_caller(len)
@@ -162,11 +165,11 @@ def sees_caller(tool: object) -> bool:
 
 
 _SHARED: Final = ("google.adk.tools.mcp_tool", "google.adk.tools.openapi_tool", "google.adk.tools.skill")
-"""Tools of ADK's that ask a server, or read a file, with the same credentials for everybody."""
+"""ADK's tools that ask a server, or read a file, with the same credentials for all users."""
 
 
 def takes_context(function: object) -> bool:
-    """Whether ADK hands the function its context, and with it the state."""
+    """True if ADK passes its context to the function, and with it the state."""
     code = getattr(function, "__code__", None)
     if code is None:  # an object that can be called
         try:
@@ -192,7 +195,7 @@ def _is_of_adk(tool: object) -> bool:
 
 
 def confirms(tool: object) -> bool:
-    """Whether a person may have to approve a call of the tool: it was said so, or its function asks."""
+    """True if a person may have to approve a call of the tool: it is declared so, or its function asks."""
     if isinstance(tool, ToolSpec):
         return tool.asks
     if getattr(tool, "_require_confirmation", False):
@@ -201,14 +204,14 @@ def confirms(tool: object) -> bool:
 
 
 def _asks_by_itself(tool: object, method: str) -> bool:
-    """Whether the function of a tool asks by itself, through this method of its context."""
+    """True if the function of a tool calls this method of its context to ask a person."""
     function = getattr(tool, "func", tool)
     code = getattr(unwrap(function) if callable(function) else function, "__code__", None)
     return code is not None and method in code.co_names
 
 
 def pauses(tool: object) -> bool:
-    """Whether a call of the tool may stop the run until somebody answers."""
+    """True if a call of the tool may pause the run until a person answers."""
     return any(
         confirms(part)
         or getattr(part, "is_long_running", False)
@@ -218,17 +221,17 @@ def pauses(tool: object) -> bool:
 
 
 _AUTH: Final = ("auth_scheme", "_auth_scheme", "_auth_config", "_credentials_manager")
-"""Where ADK's tools and toolsets keep what they sign in with."""
+"""The attributes in which ADK's tools and toolsets keep their credentials."""
 
 
 def signs_in(tool: object) -> bool:
-    """Whether a tool or toolset of ADK's may turn to ask for the credential that it signs in with."""
+    """True if a tool or toolset of ADK's may ask a person for its credential."""
     parts = (part for part in innermost(tool) if _is_of_adk(part))
     return any(getattr(part, name, None) is not None for part in parts for name in _AUTH)
 
 
 def ends_loops(tools: Iterable[object]) -> bool:
-    """Whether one of these is ADK's tool for leaving a loop, or a function that does what that does."""
+    """True if one of these tools can end a loop: ADK's `exit_loop`, or a function that escalates."""
     return any(_ends_loop(part) for tool in tools for part in innermost(tool))
 
 
@@ -245,7 +248,7 @@ def _ends_loop(tool: object) -> bool:
 
 
 def escalates(value: object) -> bool:
-    """Whether the code of a function, or of a tool or an object that is called, sets `escalate`.
+    """True if the code of a function, a tool or a callable object sets `escalate`.
 
     >>> def stop(tool_context) -> None:
     ...     tool_context.actions.escalate = True
@@ -257,9 +260,9 @@ def escalates(value: object) -> bool:
 
 
 def may_leave_loops(value: object) -> bool:
-    """Whether the code of a callback, a plugin or an agent of a user's class may end the loop around it.
+    """True if the code of a callback, a plugin or a user's class of agents may end the loop around it.
 
-    It does so by `escalate`, or by ending the whole run.
+    It ends the loop by `escalate`, or by ending the whole run.
 
     >>> def enough(callback_context) -> None:
     ...     callback_context._invocation_context.end_invocation = True
@@ -272,7 +275,7 @@ def may_leave_loops(value: object) -> bool:
 
 
 def _methods(kind: type) -> list[FunctionType]:
-    """The methods of a class of the user's."""
+    """The methods that a class has from the user's code."""
     others = ("google.", "adk_fluent.", "pydantic")
     own = [one for one in kind.__mro__ if not one.__module__.startswith(others)]
     return [value for one in own for value in vars(one).values() if isinstance(value, FunctionType)]
@@ -280,11 +283,11 @@ def _methods(kind: type) -> list[FunctionType]:
 
 _ENDING: Final = ("escalate", "end_invocation")
 _DEPTH: Final = 3
-"""How many calls deep the code of a project is followed."""
+"""The depth of calls to which the code of a project is read."""
 
 
 def _body(value: object) -> FunctionType | None:
-    """The Python function behind a function, a tool, a partial or an object that is called."""
+    """The Python function behind a function, a tool, a partial or a callable object."""
     value = getattr(value, "func", value)
     while isinstance(value, partial):
         value = cast("partial[object]", value).func
@@ -297,7 +300,7 @@ def _body(value: object) -> FunctionType | None:
 
 
 def gives_value(value: object) -> bool:
-    """Whether a function may return something, as far as its code shows; yes if it has no code.
+    """True if a function may return a value, as far as its code shows; True if it has no code.
 
     >>> def notes(callback_context) -> None:
     ...     callback_context.state["seen"] = True

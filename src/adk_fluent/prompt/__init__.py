@@ -1,4 +1,9 @@
-"""Prompts: what an agent is told, composed of sections."""
+"""Prompts: the instruction of an agent, composed of named sections.
+
+`P` (in `factories`) makes a `PromptSpec` (in `spec`), a frozen value. The functions in `text` turn it into
+text when the agent runs. This package imports `ir` and nothing of ADK. Read `PromptSpec` first, then
+`text.resolve`.
+"""
 
 from adk_fluent._lazy import listing
 from adk_fluent.prompt.factories import P

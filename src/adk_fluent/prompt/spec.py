@@ -1,4 +1,4 @@
-"""What a prompt is: a frozen value of sections, parts that depend on state, and their arrangement."""
+"""`PromptSpec`: a frozen value of parts (sections, conditions, state values) and their arrangement."""
 
 from __future__ import annotations
 
@@ -13,71 +13,75 @@ from adk_fluent.ir.functions import Access, access
 from adk_fluent.ir.keys import KeyRead, KeyReads, Level, declared, in_templates
 from adk_fluent.ir.matching import Match, Predicate, holds
 from adk_fluent.ir.template import Placeholder, Segment, all_keys
-from adk_fluent.prompt import rendering
-from adk_fluent.prompt.rendering import HEADERS, UNNAMED, Block, Cut, Written
+from adk_fluent.prompt import text as texts
+from adk_fluent.prompt.text import HEADERS, UNNAMED, Block, Cut, Written
 from adk_fluent.spelling import did_you_mean
 
 CallModel: TypeAlias = Callable[["Rewrite", str], Awaitable[str | None]]
-"""Asks a model: `(what rewrites the prompt, the question) -> the answer`, `None` when the call failed."""
+"""Asks a helper model: `(rewrite, request) -> answer`; `None` if the call failed."""
 
 Fill: TypeAlias = Callable[[tuple[Segment, ...]], Awaitable[str]]
-"""Fills the placeholders of a prompt."""
+"""Fills the placeholders of a prompt and returns its text."""
 
 
 class Part(StateSpec):
-    """Base of what a prompt consists of: each kind says itself what it reads and when its text changes."""
+    """Base of the parts of a prompt: each kind declares the state keys it reads and when its text changes."""
 
     __slots__ = ()
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the sections it can have: its own, unless it holds a prompt with others."""
+        """The names of its sections: its own name, or all sections of the prompt that it holds."""
         return (getattr(self, "name", ""),)
 
     @property
     def depends(self) -> bool:
-        """Whether it is more than text that is the same in every run."""
+        """True if its text depends on the run; False for constant text with `{key}` placeholders."""
         return True
 
     @property
     def needs_model(self) -> bool:
-        """Whether a model must be asked for its text."""
+        """True if a helper model must rewrite its text."""
         return False
 
     @property
     def templates(self) -> tuple[str, ...]:
-        """The texts in it that every run uses."""
+        """Its texts that every run uses; their placeholders must be filled."""
         return ()
 
     def key_reads(self, *, certain: bool) -> KeyReads:
-        """What it reads beside its templates; where it is not `certain` to be used, a key may be missing."""
+        """The state keys it reads, apart from those in its templates.
+
+        Args:
+            certain: True if no condition decides about this part; otherwise its keys may be missing.
+        """
         return iter(())
 
     def chosen(self, names: Container[str], *, keep: bool) -> Part | None:
-        """What is left of it when only sections with these names are kept, or left out."""
+        """This part if its section stays, else `None`: `keep` keeps only these names, or leaves them out."""
         return self if (self.names[0] in names) == keep else None
 
     def untagged(self) -> Part:
-        """The same without the versions that its prompts were given."""
+        """The same part without version tags (`P.versioned`)."""
         return self
 
     def settled(self, state: Mapping[str, Any]) -> PromptSpec:
-        """The prompt that it is in a state; see `rendering.settle`."""
+        """This part as a prompt, its conditions decided by a state; see `text.settle`."""
         return PromptSpec(parts=(self,))
 
     @property
     def rewrites(self) -> tuple[Rewrite, ...]:
-        """The part itself where a model rewrites it."""
+        """The parts in it that a helper model rewrites."""
         return ()
 
     def block(self, cut: Cut, state: Mapping[str, Any], written: Written) -> Block:
-        """The pieces of its text in a state; see `rendering.segments_of`."""
+        """The segments of its text in a state; see `text.segments_of`."""
         raise AssertionError(f"a settled prompt has no {self!r}")  # pragma: no mutate  # unreachable
 
 
 @frozen
 class Section(Part):
-    """Text under a name: one of the standard sections, `template`, or a name of the user's."""
+    """Text under a name: a standard section, `template`, or a custom section."""
 
     name: str
     text: str
@@ -119,7 +123,10 @@ class FromState(Part):
         return (KeyRead(key, "prompt", level) for key in self.keys)
 
     def block(self, cut: Cut, state: Mapping[str, Any], written: Written) -> Block:
-        """A line per key that is set; values are filled in later: no text in them is a placeholder."""
+        """One line for each key that is set.
+
+        The values are filled in later, so braces in a value are text and not placeholders.
+        """
         pieces: list[Segment] = []
         for key in self.keys:
             if state.get(key) is not None:
@@ -132,7 +139,7 @@ class FromState(Part):
 
 @frozen
 class When(Part):
-    """A prompt that is there only if a predicate holds for the state."""
+    """A prompt that the text includes only if a predicate holds for the state."""
 
     test: Predicate
     then: PromptSpec
@@ -163,7 +170,7 @@ class When(Part):
         return self.replace(then=_untagged(self.then))
 
     def settled(self, state: Mapping[str, Any]) -> PromptSpec:
-        return rendering.settle(self.then, state) if holds(self.test, state, "P.when") else PromptSpec()
+        return texts.settle(self.then, state) if holds(self.test, state, "P.when") else PromptSpec()
 
     def __repr__(self) -> str:
         test = self.test
@@ -173,15 +180,15 @@ class When(Part):
 
 @frozen
 class Rewrite(Part):
-    """A prompt as a model rewrites it.
+    """A prompt that a helper model rewrites.
 
     Attributes:
-        source: the prompt that is rewritten.
+        source: the prompt to rewrite.
         operation: `compress` shortens it, `adapt` fits it to an audience.
-        model: a model name or a `BaseLlm`; `None` is the agent's own.
-        max_tokens: for `compress`, how long it may be, at four characters a token.
-        audience: for `adapt`, whom it is for.
-        name: what filters call the result.
+        model: a model name or a `BaseLlm`; `None` is the agent's own model.
+        max_tokens: for `compress`, the longest result, at four characters a token; `None` for no limit.
+        audience: for `adapt`, the readers of the agent's answers.
+        name: the section name of the result.
     """
 
     source: PromptSpec
@@ -221,13 +228,13 @@ class Rewrite(Part):
 
 @frozen
 class PromptSpec(InstructionSpec):
-    """A prompt: what every `P` factory gives, and what `.instruct` takes.
+    """A prompt. The `P` factories return one, and `.instruct` takes one.
 
     `a + b` has the parts of both; `p | P.only("task")` changes the arrangement. `str(p)` is the text of a
     static prompt, `{key}` placeholders included; `p.render(state)` fills them in.
 
     Attributes:
-        parts: what it consists of, in order of appearance.
+        parts: its sections and other parts, in order of appearance.
         order: names of sections that come first, in this order (`P.reorder`).
         preambles: texts before everything (`P.scaffolded`).
         postambles: texts after everything.
@@ -241,7 +248,7 @@ class PromptSpec(InstructionSpec):
     tag: str = ""
 
     def __add__(self, other: PromptSpec) -> PromptSpec:
-        """Both prompts as one; what they say twice, such as an order or a tag, the left one decides."""
+        """Join two prompts; if both have an order or a tag, the left one's counts."""
         if not isinstance(other, PromptSpec):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
             hint = f" {other!r} stands to the right of |." if isinstance(other, Arrangement) else ""
             raise ArgumentError(f"+ joins two P prompts, not {type(other).__name__}.{hint}")
@@ -254,7 +261,7 @@ class PromptSpec(InstructionSpec):
         )
 
     def __or__(self, arrangement: Arrangement) -> PromptSpec:
-        """This prompt, rearranged: by `P.only`, `P.without`, `P.reorder`, `P.compress` or `P.adapt`."""
+        """Rearrange this prompt by `P.only`, `P.without`, `P.reorder`, `P.compress` or `P.adapt`."""
         if not isinstance(arrangement, Arrangement):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
             hint = " Join prompts with +." if isinstance(arrangement, PromptSpec) else ""
             raise ArgumentError(
@@ -265,58 +272,62 @@ class PromptSpec(InstructionSpec):
 
     @property
     def static(self) -> bool:
-        """Whether its text is the same in every run, but for `{key}` placeholders."""
+        """True if its text is the same in every run, apart from `{key}` placeholders."""
         return not any(part.depends for part in self.parts)
 
     @property
     def needs_model(self) -> bool:
-        """Whether a model must be asked for its text."""
+        """True if a helper model must rewrite a part of it."""
         return any(part.needs_model for part in self.parts)
 
     def key_reads(self, *, certain: bool = True) -> KeyReads:
-        """What its parts read beside its templates; under a condition a missing key may be meant."""
+        """The state keys its parts read, apart from those in its templates.
+
+        Args:
+            certain: False if a condition decides about the prompt; then its keys may be missing.
+        """
         for part in self.parts:
             yield from part.key_reads(certain=certain)
 
     @property
     def access(self) -> Access:
-        """The state keys it reads, as far as that is known."""
+        """The state keys it reads, as far as they are known before a run."""
         return _sum(part.access for part in self.parts) | _keys(*self.preambles, *self.postambles)
 
     @property
     def templates(self) -> tuple[str, ...]:
-        """The texts in it that every run uses; their placeholders must be filled."""
+        """Its texts that every run uses; their placeholders must be filled."""
         return (*self.preambles, *(text for part in self.parts for text in part.templates), *self.postambles)
 
     @property
     def sections(self) -> tuple[str, ...]:
-        """The names of the sections it can have, each once, in order of appearance."""
+        """The names of all its sections, also under conditions, each once, in order of appearance."""
         return tuple(dict.fromkeys(name for part in self.parts for name in part.names))
 
     @property
     def fingerprint(self) -> str:
-        """A SHA-256 of what it says: the same for equal prompts in every process, whatever their tags."""
+        """The SHA-256 of its content: the same for equal prompts in every process; tags do not count."""
         from adk_fluent.ir.codec import value_hash
 
         return value_hash(_untagged(self))
 
     def render(self, state: Mapping[str, Any]) -> str:
-        """The text in this state, placeholders filled.
+        """The text in this state, with its placeholders filled.
 
         Raises:
             MissingKeyError: a placeholder without `?` names a key that is not set.
-            ExpressionError: only a model can tell the text (see `resolve`), or it names an artifact.
+            ExpressionError: a helper model must rewrite the prompt (use `resolve`), or it names an artifact.
         """
-        return rendering.render(self, state)
+        return texts.render(self, state)
 
     async def resolve(self, state: Mapping[str, Any], call_model: CallModel, fill: Fill | None = None) -> str:
-        """The text in this state, a model being asked where `compress` or `adapt` say so.
+        """The text in this state, after a helper model rewrote the parts under `compress` and `adapt`.
 
         Args:
-            call_model: asks the model; `None` as its answer leaves the text as it was.
-            fill: fills placeholders instead of `render`, as for artifacts.
+            call_model: asks the helper model; the answer `None` leaves the text as it was.
+            fill: fills placeholders; by default from `state` alone. A backend also fills artifacts.
         """
-        return await rendering.resolve(self, state, call_model, fill)
+        return await texts.resolve(self, state, call_model, fill)
 
     def __str__(self) -> str:
         """The text of a static prompt, with its placeholders.
@@ -328,7 +339,7 @@ class PromptSpec(InstructionSpec):
             raise ExpressionError(
                 f"A prompt with {dynamic[0]!r:.60} depends on the state; use .render(state)."
             )
-        return rendering.text_of(self)
+        return texts.text_of(self)
 
     def __repr__(self) -> str:
         shown = " + ".join(map(repr, self.parts)) or "PromptSpec()"
@@ -341,12 +352,12 @@ class PromptSpec(InstructionSpec):
 
 @frozen
 class Arrangement(Frozen):
-    """What stands to the right of `|`: one thing done to a prompt.
+    """One change of a prompt, written to the right of `|`.
 
     Attributes:
         operation: `only`, `without`, `reorder`, `compress` or `adapt`.
-        names: the sections it is about, for the first three.
-        options: parameters of the last two, as pairs.
+        names: the sections to keep, leave out or put first; for the first three operations.
+        options: the parameters of `compress` and `adapt`, as pairs.
     """
 
     operation: Literal["only", "without", "reorder", "compress", "adapt"]
@@ -354,10 +365,10 @@ class Arrangement(Frozen):
     options: tuple[tuple[str, Any], ...] = ()
 
     def apply(self, prompt: PromptSpec) -> PromptSpec:
-        """The prompt, rearranged.
+        """Return the rearranged prompt.
 
         Raises:
-            ExpressionError: it names a section that is neither a standard one nor in the prompt.
+            ExpressionError: a name is neither a standard section nor a section of the prompt.
         """
         if self.operation in ("compress", "adapt"):
             rewrite = Rewrite(prompt.replace(tag=""), self.operation, **dict(self.options))

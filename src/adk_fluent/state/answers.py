@@ -1,7 +1,7 @@
-"""What a structured answer is: the value that `ask` gives, and what it puts into state.
+"""Structured answers: their value, which `ask` returns, and the state that they write.
 
-State holds JSON types alone, so that it is the same in the run that wrote it and in one that reads it back
-from a session store. Pydantic is imported when the first answer is read.
+State holds JSON types alone. So a value is the same in the run that wrote it and in a run that reads it from
+a session store. Pydantic is imported when the first answer is read.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LANGUAGE: Final = re.compile(r"""\A[A-Za-z]\w*(?=[\s{\["])""")
 
 
 def unfenced(text: str) -> str:
-    """An answer without the Markdown fence around it, if there is one; ADK, too, takes it off.
+    """Remove the Markdown fence around an answer, if there is one; ADK removes it, too.
 
     >>> unfenced("```json\\n[1]\\n```"), unfenced("[1]")
     ('[1]', '[1]')
@@ -50,7 +50,7 @@ class AnswerType:
     """The type of an agent's answers.
 
     Attributes:
-        schema: what `returns` got: a type, or a JSON schema, which says nothing about a Python type.
+        schema: the argument of `.returns()`: a type, or a JSON schema, which names no Python type.
     """
 
     __slots__ = ("_adapter", "schema")
@@ -60,15 +60,15 @@ class AnswerType:
         self._adapter: TypeAdapter[Any] | None = None
 
     def parse(self, text: str, agent: str, key: str | None = None) -> Any:
-        """An answer as its type.
+        """Parse an answer to its type.
 
         Args:
-            agent: who gave it, for the message.
-            key: the state key that it is for, likewise.
+            agent: the agent that answered, for the message.
+            key: the state key for the answer, for the message.
 
         Raises:
-            AnswerError: it is not JSON of that type, or holds what a session store cannot: NaN, infinity,
-                the character U+0000 or half a character.
+            AnswerError: the answer is not JSON of that type, or a session store cannot hold it: it has NaN,
+                infinity, the character U+0000 or half a character.
         """
         answer = unfenced(text)
         try:
@@ -88,10 +88,10 @@ class AnswerType:
         )
 
     def data(self, text: str, agent: str, key: str | None = None) -> Any:
-        """An answer as state holds it: JSON types. Fields that are `None` stay, so it reads back equal.
+        """Parse an answer to JSON types, for state. Fields that are `None` stay, so it reads back equal.
 
         Raises:
-            AnswerError: it is not JSON of that type, or state would lose a part, as of a `SecretStr`.
+            AnswerError: the answer is not JSON of that type, or state would lose a part, as of a `SecretStr`.
         """
         value = self.parse(text, agent, key)
         if self._is_untyped:
@@ -105,17 +105,17 @@ class AnswerType:
 
     @property
     def name(self) -> str:
-        """The type as messages name it."""
+        """The name of the type in messages."""
         return "JSON value" if self._is_untyped else shown(self.schema)
 
     @property
     def takes_none(self) -> bool:
-        """Whether no answer is one, too: the type is `T | None`."""
+        """True if the type is `T | None`, so that an empty answer is valid."""
         return type(None) in get_args(self.schema) or self.schema is Any
 
     @property
     def adapter(self) -> TypeAdapter[Any]:
-        """Pydantic's validator of the type; made once, since that takes a while."""
+        """Pydantic's validator of the type; built once, because that is slow."""
         if self._adapter is None:
             from pydantic import TypeAdapter
 
@@ -129,7 +129,7 @@ class AnswerType:
 
 
 def answer_type(schema: Any) -> AnswerType:
-    """The type of answers that `returns` got; the same object for the same type."""
+    """The answer type for an argument of `.returns()`; the same object for the same type."""
     try:
         return _answer_type(schema)
     except TypeError:  # a JSON schema cannot be hashed
@@ -140,7 +140,7 @@ _answer_type = lru_cache(maxsize=1024)(AnswerType)
 
 
 def _json(text: str) -> object:
-    """What JSON text holds; `None` where it is none."""
+    """The value of a JSON text; `None` if the text is not JSON."""
     try:
         return json.loads(text)
     except ValueError:
@@ -151,17 +151,17 @@ def _json(text: str) -> object:
 
 
 def is_structured(node: AgentNode) -> bool:
-    """Whether an agent stores its answer as data, instead of as the text it is."""
+    """True if an agent stores its answer as data, not as text."""
     return bool(answered_fields(node)) or (_returned(node) is not None and isinstance(node.output_key, str))
 
 
 def writes_of(node: AgentNode, text: str) -> dict[str, Any]:
-    """The state that the answer of such an agent writes: JSON types under their keys.
+    """The state that a structured answer writes: key → value of JSON types.
 
     Raises:
-        AnswerError: the answer is not what the agent `returns`.
-        StateTypeError: it is no JSON object, or a value is not of its field's type.
-        StateKeyError: it lacks a field.
+        AnswerError: the answer does not match the type in `.returns()`.
+        StateTypeError: the answer is not a JSON object, or a value does not have its field's type.
+        StateKeyError: the answer lacks a field.
     """
     schema, fields = _returned(node), node.written_fields
     if schema is None:
@@ -169,7 +169,7 @@ def writes_of(node: AgentNode, text: str) -> dict[str, Any]:
     of = answer_type(schema)
     if answered_fields(node):
         answer = of.parse(text, node.name)
-        if answer is None:  # what the keys held before is no part of this answer
+        if answer is None:  # the earlier values of the keys do not belong to this answer
             return dict.fromkeys(field.key for field in fields)
         return _values(node.name, {field.name: getattr(answer, field.name) for field in fields}, fields)
     key = str(node.output_key)
@@ -210,10 +210,10 @@ def _value(agent: str, answer: Mapping[str, Any], field: StateFieldRef) -> Any:
 
 
 def answered_fields(node: AgentNode) -> tuple[StateFieldRef, ...]:
-    """The fields whose values are taken out of the agent's JSON answer.
+    """The fields whose values are parts of the agent's JSON answer.
 
-    None of them when the whole answer is the value of one field: text for a `str`, the model that `returns`
-    names for a field of that type, or of that type or `None`.
+    There are none if the whole answer is the value of one field: a text for a `str`, or the type in
+    `.returns()` for a field of that type or of that type or `None`.
     """
     fields = node.written_fields
     schema = _returned(node)
@@ -224,24 +224,24 @@ def answered_fields(node: AgentNode) -> tuple[StateFieldRef, ...]:
 
 
 def _present(kind: Any) -> list[Any]:
-    """What a type may be beside `None`, which says that there is nothing."""
+    """The members of a union type without `None`; for another type, the type itself."""
     kind = get_args(kind)[0] if get_origin(kind) is Annotated else kind
     members = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
     return [member for member in members if member is not type(None)]
 
 
 def _same(some: list[Any], others: list[Any]) -> bool:
-    """Whether two lists hold the same types, in any order; JSON schemas cannot be put into sets."""
+    """True if two lists hold the same types in any order. JSON schemas have no hash, so sets do not work."""
     return all(kind in others for kind in some) and all(kind in some for kind in others)
 
 
 def answer_schema(node: AgentNode) -> Any:
-    """The type of an answer that holds `answered_fields`: what `returns` names, or one made of the fields."""
+    """The type of an answer with `answered_fields`: the type in `.returns()`, or a model of the fields."""
     return _returned(node) or _model(f"{node.name}_answer", node.written_fields)
 
 
 def asked_schema(node: AgentNode) -> Any:
-    """The type an agent's answer must have, said by `returns` or by the fields it writes; `None` for text."""
+    """The required type of an agent's answer, from `.returns()` or the fields it writes; `None` for text."""
     return answer_schema(node) if node.written_fields and answered_fields(node) else _returned(node)
 
 
@@ -252,10 +252,10 @@ def returned_type(node: AgentNode) -> AnswerType | None:
 
 
 def check_answer(node: AgentNode) -> None:
-    """Refuse an agent that must answer with fields which the type of its answer does not have.
+    """Check that the type of an agent's answer has all fields that the agent writes.
 
     Raises:
-        ExpressionError: the type that `returns` names lacks a field.
+        ExpressionError: the type in `.returns()` lacks a field.
     """
     schema = _returned(node)
     for kind in () if schema is None else _present(schema):

@@ -1,4 +1,4 @@
-"""Reading the fields of a schema class from its annotations."""
+"""The fields that a schema class declares by its annotations."""
 
 from __future__ import annotations
 
@@ -38,20 +38,20 @@ _VALIDATES_ITSELF: Final = ("__get_pydantic_core_schema__", "__pydantic_core_sch
 
 
 def declared(cls: type[Any], frame: FrameType | None) -> list[StateFieldRef]:
-    """The fields that `cls` itself declares, in order.
+    """The fields that `cls` itself declares, without those of its parents, in order.
 
     Args:
-        frame: where the class statement stands: its names are for annotations that are text.
+        frame: the frame of the class statement; annotations that are text may use its local names.
 
     Raises:
-        SchemaError: an annotation cannot be resolved, has two scopes, or names a type that state cannot hold
-            as it is.
+        SchemaError: an annotation cannot be resolved, has two scopes, or names a type that state would not
+            give back as it was.
     """
     own = inspect.get_annotations(cls)
     try:
-        # Only this class: its parents have resolved theirs where they were defined.
+        # Resolve only the annotations of this class; those of a parent were resolved when it was defined.
         holder = type(cls.__name__, (), {"__annotations__": own, "__module__": cls.__module__})
-        module = sys.modules.get(cls.__module__)  # none for source that something else executes
+        module = sys.modules.get(cls.__module__)  # None if the source runs by `exec`
         known = vars(module) if module else frame.f_globals if frame else {}
         local_names = dict(frame.f_locals) if frame else {}
         hints = typing.get_type_hints(holder, known, local_names, include_extras=True)
@@ -122,7 +122,7 @@ def unsupported(annotation: Any) -> tuple[object] | None:
 
 
 def _is_typed_dict(cls: Any) -> bool:
-    """Whether pydantic takes it as a TypedDict."""
+    """True if pydantic accepts the class as a TypedDict."""
     return hasattr(cls, "__required_keys__") and (sys.version_info >= (3, 12) or not typing.is_typeddict(cls))
 
 

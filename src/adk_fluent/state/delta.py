@@ -1,4 +1,4 @@
-"""Reading and changing state: a read-only view, and what a transform's result means for the state."""
+"""The read-only view of state for user functions, and the changes that a transform's result means."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ LOST: Final = (
     "temp: keys do not outlive a pause, and this run has waited for a person. Write it after that, or use a "
     "key without temp:."
 )
-"""What there is to say of a missing `temp:` key in a run that was resumed."""
+"""The hint for a missing `temp:` key in a resumed run."""
 
 
 def _refusing(wanted: Callable[..., Mapping[str, object]]) -> Callable[..., Never]:
-    """A method that refuses to write what `wanted` makes of its arguments."""
+    """Make a method that raises an error instead of writing; `wanted` gives the changes for the message."""
 
     def refuse(self: ReadOnlyState, /, *args: Any, **kwargs: Any) -> Never:
         raise self.refusal(wanted(*args, **kwargs))
@@ -35,7 +35,7 @@ def _name(key: object) -> str:
 
 
 class _Items(ItemsView[str, Any]):
-    """Keys that have a value, with it; a key that holds `None` is in no pair, not even with `None`."""
+    """Pairs of key and value; a key that holds `None` has no pair."""
 
     __slots__ = ()
 
@@ -45,20 +45,19 @@ class _Items(ItemsView[str, Any]):
 
 
 class ReadOnlyState(Mapping[str, Any]):
-    """State as user functions see it: a mapping of the keys that have a value.
+    """The state that user functions receive: a mapping of the keys that have a value.
 
-    A key is text or a field of a schema. One that holds `None` is not in it: `in`, iteration, `len`, `get`,
-    `items` and `==` agree on that. Only `state[key]` tells it from an absent key: it gives the `None`, as a
-    `Counter` gives 0 for what is not in it. Containers are handed out as copies, so nothing a function does
-    to them reaches the state.
+    A key is text or a field of a schema. A key that holds `None` counts as absent in `in`, iteration, `len`,
+    `get`, `items` and `==`. Only `state[key]` distinguishes the two: it returns the `None`, and raises for an
+    absent key. Lists, dicts and sets are returned as copies, so a function cannot change the state.
 
     Args:
-        values: what the state holds.
-        resumed: tells whether the run has waited for a person, which `temp:` keys do not outlive.
-        place: where the function stands, for messages: `step 'f'`.
-        returns: whether what the function returns is written.
-        known: where these values are a part of a session's state, the keys that were looked for; of any other
-            that is absent here, nobody knows whether the session has it.
+        values: the values of the state.
+        resumed: returns True if the run has waited for a person. A pause removes `temp:` keys.
+        place: the place of the function, for messages: `step 'f'`.
+        returns: True if the returned value of the function is written to state.
+        known: if `values` is a part of a session's state, the keys that were looked up. Any other key may be
+            in the session although it is absent here.
     """
 
     __slots__ = ("_known", "_resumed", "_returns", "_values", "place")
@@ -85,16 +84,16 @@ class ReadOnlyState(Mapping[str, Any]):
         except KeyError:
             raise AbsentKey(name) from None
 
-    def get(self, key: str, default: Any = None) -> Any:  # without the error that looking it up would make
+    def get(self, key: str, default: Any = None) -> Any:  # faster than a look-up, which makes an error
         """The value at `key`, or `default`."""
         name = _name(key)
         return default if self._values.get(name) is None else self[name]
 
-    def __contains__(self, key: object) -> bool:  # without the copy that looking it up would make
+    def __contains__(self, key: object) -> bool:  # faster than a look-up, which makes a copy
         return self._values.get(_name(key)) is not None
 
     def items(self) -> ItemsView[str, Any]:
-        """The keys that have a value, with it."""
+        """The pairs of key and value; keys that hold `None` are left out."""
         return _Items(self)
 
     def __iter__(self) -> Iterator[str]:
@@ -107,37 +106,37 @@ class ReadOnlyState(Mapping[str, Any]):
         return f"ReadOnlyState({dict(self)!r})"
 
     def over(self, changes: Mapping[str, Any]) -> ReadOnlyState:
-        """The same state with some changes, for a function that stands in the same place."""
+        """The state with some changes, for another function in the same place."""
         return self._like({**self._values, **changes}, self.place, self._returns)
 
     def holds(self, key: str) -> bool:
-        """Whether a key has a value, which may be `None`."""
+        """True if a key has a value, which may be `None`."""
         return key in self._values
 
     def at(self, place: str, *, returns: bool = False) -> ReadOnlyState:
-        """The same state for a function that stands in `place`."""
+        """The state for a function in `place`."""
         return self._like(self._values, place, returns)
 
     def _like(self, values: Mapping[str, Any], place: str, returns: bool) -> ReadOnlyState:
         return ReadOnlyState(values, self._resumed, place=place, returns=returns, known=self._known)
 
     def knows(self, key: str) -> bool:
-        """Whether a key that is absent here is absent in the session too."""
+        """True if a key that is absent here is certainly absent in the session, too."""
         return self._known is None or key in self._known or is_temporary(key)
 
     def lost(self, key: str) -> str:
-        """What to add to a message that says a key is missing, if a pause has taken it; else nothing."""
+        """The hint for a message about a missing key if a pause removed the key; else empty."""
         taken = is_temporary(key) and self._resumed is not None and self._resumed()
         return f" {LOST}" if taken else ""
 
-    if not TYPE_CHECKING:  # what a dict could and this refuses; to a type checker there is no such method
+    if not TYPE_CHECKING:  # methods of a dict that raise here; a type checker sees no such method
         __setitem__ = setdefault = _refusing(lambda key, value=None: {key: value})
         __delitem__ = pop = _refusing(lambda key, *default: {key: None})
         update = __ior__ = _refusing(lambda other=(), /, **values: {**dict(other), **values})
         popitem = clear = _refusing(lambda: {})
 
     def refusal(self, wanted: Mapping[str, object]) -> ReadOnlyStateError:
-        """The error for a function that wants to write this, `None` standing for a key that goes."""
+        """The error for a function that tries to write these changes; `None` means that a key is removed."""
         start = f"State is read-only in {self.place}" if self.place else "State is read-only here"
         if not wanted:
             return ReadOnlyStateError(f"{start}; put S.drop(...) into the pipeline to remove keys.")
@@ -148,32 +147,33 @@ class ReadOnlyState(Mapping[str, Any]):
 
 
 def detached(value: Any) -> Any:
-    """A value that can be changed without its being changed elsewhere.
+    """Copy a value, so that a change of the copy does not reach the original.
 
-    Containers are copied. What is no container, or holds what cannot be copied, such as a lock, stays itself.
+    A value that is not a container, or that holds something that cannot be copied, such as a lock, is
+    returned itself.
     """
     if not isinstance(value, dict | list | set | tuple):
         return value
     try:
         return copy.deepcopy(cast(object, value))
-    except TypeError:  # raised for what cannot be pickled either
+    except TypeError:  # a part cannot be copied
         return cast(Any, value)
 
 
 def changes(node: TransformNode, result: object, state: StateView) -> dict[str, Any]:
-    """What a transform's `result` changes in `state`: key → new value, `None` for a key that goes.
+    """The changes of `state` by a transform's `result`: key → new value, `None` for a removed key.
 
-    The values are detached: a function may return what it keeps, and a tool may change what is in state.
-    Keys that keep their value are left out, so an empty dict means that nothing changed.
+    The values are copies, because a function may return an object that it changes later. Keys that keep their
+    value are left out, so an empty dict means that nothing changed.
 
     Raises:
-        TransformError: the function returned something that is not a dict with text keys.
+        TransformError: the function did not return a dict with text keys.
     """
     if inspect.iscoroutine(result):
         result.close()
         raise TransformError(
             f"Transform {node.name or node.label!r} is async; inside S.when, S.branch and + only plain "
-            "functions work. Make it a step of its own with >>."
+            "functions work. Make it a separate step with >>."
         )
     if result is None:
         return differing({**_removed(node, {}, state)}, state)
@@ -190,7 +190,7 @@ def changes(node: TransformNode, result: object, state: StateView) -> dict[str, 
 
 
 def differing(delta: Mapping[str, Any], state: StateView) -> dict[str, Any]:
-    """The changes that change something."""
+    """The changes without those whose key has the value already."""
     return {key: detached(value) for key, value in delta.items() if not _holds(state, key, value)}
 
 

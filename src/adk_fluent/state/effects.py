@@ -1,7 +1,8 @@
-"""What a transform reads, and what it does to what is known about the state: as data.
+"""The effects of a transform on the state, as data: the keys that it reads, writes and removes.
 
-An operation of `S` or `A` says it itself; of any other function it follows from the keys that it declares.
-Nothing is interpreted here. `analysis` does that, with one table of the kinds of effect.
+An operation of `S` or `A` declares its effects. The effects of another function follow from the keys that it
+declares, or from its source. This module does not interpret them: `analysis` does, with one table of all
+classes of effects.
 """
 
 from __future__ import annotations
@@ -16,16 +17,16 @@ from adk_fluent.ir.matching import Predicate
 from adk_fluent.ir.nodes import ArtifactNode, TransformNode
 
 Transform = TransformNode | ArtifactNode
-"""The steps that are transforms of the state: those that say their effects."""
+"""The nodes that transform the state and have effects."""
 
 _put: Final = object.__setattr__
 
 
 class Effect:
-    """One thing that a transform does; the effects of a transform take place in their order.
+    """One effect of a transform; the effects of a transform apply in their order.
 
-    All that they make of keys they make of the values that those had before the transform ran. An effect is a
-    frozen value. Its methods are written out, and not a dataclass's, since each step of a tree has several.
+    They compute from the values that the keys had before the transform. An effect is a frozen value. It is no
+    dataclass, because each step of a tree has several effects and a dataclass is slower to make.
     """
 
     __slots__ = ()
@@ -36,42 +37,42 @@ class Effect:
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """The keys that it looks at."""
+        """The keys that it reads."""
         return ()
 
     @property
     def writes(self) -> tuple[str, ...]:
-        """The keys that it may write a value to, as far as that is known."""
+        """The keys that it may write, as far as they are known."""
         return ()
 
     @property
     def reads_known(self) -> bool:
-        """False when it may look at other keys too."""
+        """False if it may read other keys, too."""
         return True
 
     @property
     def writes_known(self) -> bool:
-        """False when it may write other keys too."""
+        """False if it may write other keys, too."""
         return True
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """The keys whose values are in those that it writes."""
+        """The keys from whose values it computes the new values."""
         return ()
 
     @property
     def always_writes(self) -> tuple[str, ...]:
-        """The keys that certainly hold a value of its own after it."""
+        """The keys that certainly hold a value of this transform after it."""
         return ()
 
     @property
     def may_remove(self) -> tuple[str, ...]:
-        """The keys that may be gone after it."""
+        """The keys that may be absent after it."""
         return ()
 
     @property
     def constants(self) -> tuple[tuple[str, object], ...]:
-        """Keys with the values that are known before a run."""
+        """The keys that it writes with values that are known before a run, as pairs."""
         return ()
 
     @property
@@ -80,7 +81,7 @@ class Effect:
         return ()
 
     def type_of(self, key: str) -> Any:
-        """The type of what it writes under a key; `None` where it is not known."""
+        """The type of the value that it writes to a key; `None` if it is unknown."""
         return None
 
     @property
@@ -96,7 +97,7 @@ class Effect:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(map(repr, self._fields))})"
 
-    if not TYPE_CHECKING:  # a type checker that saw these would let any attribute be set
+    if not TYPE_CHECKING:  # with these methods, a type checker would accept any attribute
 
         def __setattr__(self, name: str, value: object) -> None:
             raise FrozenInstanceError(f"cannot assign to field {name!r}")
@@ -109,7 +110,7 @@ class Effect:
 
 
 class _OfKey(Effect):
-    """Does something with one key."""
+    """Base of the effects on one key."""
 
     __slots__ = ("key",)
     key: str
@@ -119,7 +120,7 @@ class _OfKey(Effect):
 
 
 class _OfValue(_OfKey):
-    """Writes a value that is known."""
+    """Base of the effects that write a constant to a key."""
 
     __slots__ = ("value",)
     value: Any
@@ -142,7 +143,7 @@ class _OfValue(_OfKey):
 
 
 class Needs(_OfKey):
-    """The transform raises unless the key is there."""
+    """The transform raises if the key is absent."""
 
     __slots__ = ()
 
@@ -152,7 +153,7 @@ class Needs(_OfKey):
 
 
 class Holds(Effect):
-    """The transform raises unless the test holds."""
+    """The transform raises if the test does not hold."""
 
     __slots__ = ("test",)
     test: Predicate
@@ -170,7 +171,7 @@ class Holds(Effect):
 
 
 class Sets(_OfValue):
-    """Writes a value that is known; `None` removes the key."""
+    """Writes a constant; `None` removes the key."""
 
     __slots__ = ()
 
@@ -184,18 +185,18 @@ class Sets(_OfValue):
 
 
 class Defaults(_OfValue):
-    """Writes a value that is known where the key is absent."""
+    """Writes a constant if the key is absent."""
 
     __slots__ = ()
 
 
 class Writes(Effect):
-    """Writes what it makes.
+    """Writes a computed value.
 
     Attributes:
-        key: where to.
-        type: of what type, if that is known.
-        of: the keys that it is made of; `None` if that is not known.
+        key: the key that it writes.
+        type: the type of the value; `None` if it is unknown.
+        of: the keys from which it is computed; `None` if they are unknown.
     """
 
     __slots__ = ("key", "of", "type")
@@ -233,7 +234,7 @@ class Writes(Effect):
 
 
 class MayWrite(Writes):
-    """Writes what it makes on some of its ways, as its source shows."""
+    """Writes a computed value on some paths of the function, as its source shows."""
 
     __slots__ = ()
 
@@ -243,13 +244,13 @@ class MayWrite(Writes):
 
 
 class Copies(Effect):
-    """Writes the value of a key to another, if it is there.
+    """Writes the value of a key to another key, if the first is present.
 
     Attributes:
-        source: the key.
-        key: where to.
-        type: of what type, if it is not the value itself that is written.
-        of: the keys that the new value is made of beside the source.
+        source: the key that it copies.
+        key: the key that it writes.
+        type: the type of the new value, if it is not the copied value itself.
+        of: other keys from which the new value is computed.
     """
 
     __slots__ = ("key", "of", "source", "type")
@@ -281,7 +282,7 @@ class Copies(Effect):
 
 
 class Removes(_OfKey):
-    """Removes a key, if it is one of the session."""
+    """Removes a key if it is session-scoped."""
 
     __slots__ = ()
 
@@ -294,7 +295,7 @@ class Removes(_OfKey):
 
 
 class Keeps(Effect):
-    """Removes every key of the session but these."""
+    """Removes every session-scoped key except these."""
 
     __slots__ = ("keys",)
     keys: tuple[str, ...]
@@ -304,7 +305,7 @@ class Keeps(Effect):
 
 
 class Unpacks(_OfKey):
-    """Replaces a dict by one key per leaf, whose names only a run shows."""
+    """Replaces a dict by one key per leaf; only a run shows the names of these keys."""
 
     __slots__ = ()
 
@@ -322,7 +323,7 @@ class Unpacks(_OfKey):
 
 
 class Packs(Effect):
-    """Puts the leaves of dicts back together, and removes their keys."""
+    """Joins the leaves of dicts again, and removes their keys."""
 
     __slots__ = ()
 
@@ -349,10 +350,10 @@ class WritesAnything(Effect):
 
 
 class OneOf(Effect):
-    """Runs the transforms of one of several ways, or none.
+    """Runs the transforms of one of several cases, or none.
 
     Attributes:
-        ways: tests, each with what runs one after another if it is the one that holds.
+        ways: pairs of a test and the transforms that run in order if the test holds.
     """
 
     __slots__ = ("ways",)
@@ -392,7 +393,7 @@ class AtOnce(Effect):
 
 
 def effects_of(node: Node) -> tuple[Effect, ...]:
-    """What a transform does, in order; nothing of a node that is none.
+    """The effects of a transform in order; empty for any other node.
 
     >>> from adk_fluent import S
     >>> effects_of(S.rename(a="b").node)
@@ -417,10 +418,10 @@ def effects_of(node: Node) -> tuple[Effect, ...]:
 
 
 def returned(fn: object, keys: frozenset[str], of: tuple[str, ...] | None) -> list[Effect]:
-    """The effects of a function that returns these keys, each time or, as its source shows, on some ways.
+    """The effects of a function that returns these keys: always, or on some paths if its source shows that.
 
     Args:
-        of: the keys that their values are made of; `None` if that is not known.
+        of: the keys from which the values are computed; `None` if they are unknown.
     """
     shown = () if said(fn) is not None else shown_by(fn).returns
     always = {one.key for one in shown if one.always} if shown else keys
@@ -428,7 +429,7 @@ def returned(fn: object, keys: frozenset[str], of: tuple[str, ...] | None) -> li
 
 
 def all_effects(node: Transform) -> list[Effect]:
-    """What a transform, and those it is made of, may do."""
+    """The effects of a transform and of all transforms that it may run."""
     found: list[Effect] = []
     for effect in effects_of(node):
         found.append(effect)

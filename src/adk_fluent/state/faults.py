@@ -1,4 +1,4 @@
-"""Where a value does not fit its type, in one line: `lines[1].total is missing`."""
+"""Messages for a value that does not match its type, in one line: `lines[1].total is missing`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, Union, cast, get_args, get_origin
 
 
 def shown(kind: object) -> str:
-    """A type as messages name it.
+    """The name of a type in messages.
 
     >>> shown(dict[str, int] | None)
     'dict[str, int] | None'
@@ -28,14 +28,14 @@ def shown(kind: object) -> str:
 
 
 def fault(error: ValueError, given: object) -> str:
-    """What is wrong with a value, by the path to it: the first fault, and how many more there are.
+    """Describe an error of pydantic or `json`: the path to the first fault, and the number of other faults.
 
-    Of a union, the first fault as each of its members.
+    For a union it describes the first fault for each member.
 
     Args:
-        error: what pydantic or `json` raised.
-        given: the value that was checked, as JSON types; it tells the steps of a path from the names of a
-            union's members, which pydantic puts between them.
+        error: the error that pydantic or `json` raised.
+        given: the checked value, as JSON types. In a path, pydantic puts the names of a union's members
+            between the steps; the value shows which are steps.
     """
     problems = getattr(error, "errors", None)
     if problems is None:
@@ -55,16 +55,16 @@ def fault(error: ValueError, given: object) -> str:
 
 
 _MOST: Final = 4
-"""How many members of a union are told of."""
+"""The most members of a union that a message describes."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Fault:
-    """One fault.
+    """One fault of a value.
 
     Attributes:
-        said: what it is, with the path to it.
-        members: the members of unions on the way to it.
+        said: its description, with the path to it.
+        members: the members of unions on the path.
         union: the path to the first of these unions.
     """
 
@@ -74,7 +74,7 @@ class _Fault:
 
     @classmethod
     def of(cls, problem: Mapping[str, Any], given: object) -> _Fault:
-        """What pydantic says of one fault, put into words."""
+        """Describe one fault that pydantic reports."""
         loc: Sequence[int | str] = problem["loc"]
         path, union, members = "", "", list[str]()
         for index, step in enumerate(loc):
@@ -95,7 +95,7 @@ class _Fault:
 
 
 def _said(problem: Mapping[str, Any], path: str) -> str:
-    """One fault in words."""
+    """The description of one fault at a path."""
     kind, message = problem["type"], str(problem["msg"]).rstrip(".")
     if kind == "missing":
         return f"{path} is missing"

@@ -2,7 +2,8 @@
 
 JSON has no number for NaN and infinity. SQLite ends a text at U+0000, PostgreSQL refuses it, and UTF-8 has no
 form for half a character. A type may lose something when it is written: a secret becomes asterisks, and an
-excluded field is left out. All of these are refused on every store alike, where they are declared or written.
+excluded field is left out. This module refuses all of them, with every store alike, when they are declared or
+written.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ _encode: Final = JSONEncoder(allow_nan=False, ensure_ascii=False).encode
 
 
 def check_storable(delta: Mapping[str, Any], who: str) -> None:
-    """Refuse a value that some session store cannot hold; `temp:` keys are in no store.
+    """Check that every session store can hold these values; `temp:` keys are not stored.
 
     Args:
-        who: how the message begins: `Agent 'a' wrote`.
+        who: the start of the message: `Agent 'a' wrote`.
 
     Raises:
-        StateTypeError: it has NaN, infinity, the character U+0000 or half a character.
+        StateTypeError: a value has NaN, infinity, the character U+0000 or half a character.
     """
     for key, value in delta.items():
         if type(value) in _ALWAYS and key.isascii() and "\0" not in key:
@@ -44,7 +45,7 @@ def check_storable(delta: Mapping[str, Any], who: str) -> None:
 
 
 def unstorable(value: object, name: str = "") -> str | None:
-    """What in a value some session store refuses or changes, and where; `None` if nothing is.
+    """The first part of a value that some session store refuses or changes, with its path; `None` if none.
 
     >>> unstorable({"rows": [{"total": float("nan")}]})
     'rows[0].total is nan, and JSON has finite numbers only'
@@ -58,13 +59,13 @@ def unstorable(value: object, name: str = "") -> str | None:
         return f"{name or 'it'} {wrong}" if wrong else None
     try:
         text = _encode(value)
-    except (ValueError, TypeError):  # not finite, or not JSON: a model, a date, a value that holds itself
+    except (ValueError, TypeError):  # not finite, or not JSON: a model, a date, a value that contains itself
         return _search(value, name)
     return _search(value, name) if r"\u0000" in text or _is_halved(text) else None
 
 
 def as_json(stored: object) -> bytes | None:
-    """A value of JSON types as JSON; `None` if it may hold what `unstorable` refuses."""
+    """Write a value of JSON types as JSON; `None` if `unstorable` refuses a part of it."""
     from pydantic_core import to_json
 
     try:
@@ -76,7 +77,7 @@ def as_json(stored: object) -> bytes | None:
 
 
 def _search(value: object, name: str) -> str | None:
-    """The first such part of a value; models and dataclasses are looked into."""
+    """The first part of a value that a store refuses, also inside models and dataclasses."""
     stack: list[tuple[object, str]] = [(value, name)]
     seen: set[int] = set()
     while stack:
@@ -88,7 +89,7 @@ def _search(value: object, name: str) -> str | None:
         items = _parts(part)
         if items is None or id(part) in seen:
             continue
-        seen.add(id(part))  # a value may hold itself
+        seen.add(id(part))  # a value may contain itself
         for key, item in items:
             if isinstance(key, str | float) and (wrong := _refused(key)):
                 return f"a key of {path or 'it'} {wrong}"
@@ -123,7 +124,7 @@ def _step(key: object, *, first: bool) -> str:
 
 
 def _parts(value: object) -> Iterator[tuple[object, object]] | None:
-    """What a container, a model or a dataclass holds, each part with its key; `None` for another value."""
+    """The parts of a container, a model or a dataclass, each with its key; `None` for another value."""
     if isinstance(value, Mapping):
         return iter(cast("Mapping[object, object]", value).items())
     if isinstance(value, list | tuple | Set):
@@ -138,7 +139,7 @@ def _parts(value: object) -> Iterator[tuple[object, object]] | None:
 
 
 def differing(value: object, back: object, path: str = "") -> str | None:
-    """The first part of a value that differs from what was read back, in words; `None` if they are equal."""
+    """A message about the first part of a value that differs from `back`; `None` if they are equal."""
     if type(value) is type(back) and value == back:
         return None
     parts, others = _parts(value), _parts(back)
@@ -154,31 +155,32 @@ def differing(value: object, back: object, path: str = "") -> str | None:
 
 
 def _alike(value: object, back: object) -> bool:
-    """Whether two values without parts count as equal; objects that do not say so count by their type."""
+    """True if two values without parts count as equal; without `__eq__`, objects of the same type do."""
     if type(value) is type(back):
         return type(value).__eq__ is object.__eq__ or repr(value) == repr(back)  # such as Decimal("NaN")
     plain = (str, int, float, bool, bytes, list, tuple, dict, set, frozenset)
-    return isinstance(value, plain) and value == back  # a subclass of theirs, such as a `StrEnum`
+    return isinstance(value, plain) and value == back  # a subclass of a plain type, such as a `StrEnum`
 
 
 # --- types ----------------------------------------------------------------------------------------
 
 
 KEPT: Final = "Declare a type that JSON holds as it is, such as str, or leave the field out."
-"""What to do where a type would lose something."""
+"""The remedy for a type that would lose something."""
 
 
 def loss(kind: Any) -> str | None:
-    """What of a type's values JSON would lose, in words; `None` if nothing is known.
+    """A message about the part of a type's values that JSON would lose; `None` if no loss is known.
 
     A secret is written as asterisks, an excluded field is left out, and a serializer may write another type
-    than is read. Of a serializer that does not say what it writes, each value is checked when it is written.
+    than it reads. If a serializer does not declare the type that it writes, each value is checked when it is
+    written.
 
     >>> loss(dict[str, list[int]])
     """
     try:
         return _known_loss(kind)
-    except TypeError:  # it cannot be hashed
+    except TypeError:  # the type has no hash
         return _loss(kind, "", set())
 
 
@@ -205,7 +207,7 @@ def _loss(kind: Any, path: str, seen: set[int]) -> str | None:
 
 
 def _loss_of_fields(kind: Any, seen: set[int]) -> str | None:
-    """What a model, a dataclass or a `TypedDict` would lose."""
+    """A message about a field that a model, a dataclass or a `TypedDict` would lose."""
     hints = _hints(kind)
     fields = _fields(kind)
     for name, hint in hints.items():
@@ -236,7 +238,7 @@ def _fields(kind: Any) -> Mapping[str, Any]:
 
 
 def _hints(kind: Any) -> Mapping[str, Any]:
-    """The fields of a type, with their types."""
+    """The fields of a type: name → type."""
     if fields := _fields(kind):
         return {
             name: Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation
@@ -246,12 +248,12 @@ def _hints(kind: Any) -> Mapping[str, Any]:
         return {}
     try:
         return get_type_hints(kind, include_extras=True)
-    except (NameError, TypeError, AttributeError):  # names of a function's own; its values are checked
+    except (NameError, TypeError, AttributeError):  # local names of a function; each value is checked instead
         return {}
 
 
 def _written(function: Any, given: Any) -> Any:
-    """The type that a serializer says it writes."""
+    """The type that a serializer declares to write."""
     if isinstance(given, type) or get_origin(given) is not None:
         return given
     try:
@@ -261,7 +263,7 @@ def _written(function: Any, given: Any) -> Any:
 
 
 def _rewritten(kind: Any, written: Any, path: str) -> str | None:
-    """What to say of a field whose serializer writes JSON of another type than the field reads."""
+    """A message about a field whose serializer writes another JSON type than the field reads."""
     takes, gives = _json_type(kind, "validation"), _json_type(written, "serialization")
     if takes is None or gives is None or takes == gives or (takes, gives) == ("number", "integer"):
         return None
@@ -269,7 +271,7 @@ def _rewritten(kind: Any, written: Any, path: str) -> str | None:
 
 
 def _json_type(kind: Any, mode: Any) -> str | None:
-    """The JSON type of a type's values, if it is one."""
+    """The JSON type of a type's values, if all have the same."""
     if not (isinstance(kind, type) or get_origin(kind) is not None):
         return None
     from pydantic import PydanticUserError, TypeAdapter

@@ -10,11 +10,11 @@ from adk_fluent.state.fidelity import check_storable
 
 
 def given_state(state: object) -> Mapping[str, Any]:
-    """What `state=` was given: a mapping with keys of text; `None` is an empty one.
+    """Check the argument `state=`: a mapping with text keys; `None` is an empty mapping.
 
     Raises:
-        ArgumentError: it is no such mapping.
-        StateTypeError: a value is one that no session store holds, such as NaN.
+        ArgumentError: the argument is not such a mapping.
+        StateTypeError: a session store cannot hold a value, such as NaN.
 
     >>> given_state({"topic": "tea"}), given_state(None)
     ({'topic': 'tea'}, {})

@@ -1,4 +1,4 @@
-"""What stands in `Annotated` beside the type of a state field."""
+"""Markers for `Annotated` that set the scope of a state field, or name its writer."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from adk_fluent.ir.scopes import Scope
 
 @frozen
 class ScopeMarker(Frozen):
-    """Puts a field into a scope; one of `SessionScoped`, `UserScoped`, `AppScoped` and `Temp`."""
+    """Sets the scope of a field; one of `SessionScoped`, `UserScoped`, `AppScoped` and `Temp`."""
 
     scope: Scope
 
 
 SessionScoped: Final = ScopeMarker("session")
-"""Kept with the session, under the plain name: what a field without a marker is."""
+"""The value belongs to the session, under the plain name. This is the default."""
 
 UserScoped: Final = ScopeMarker("user")
-"""Kept for the user in all their sessions: the key is `user:` and the name."""
+"""The value belongs to the user, in all their sessions: the key is `user:` and the name."""
 
 AppScoped: Final = ScopeMarker("app")
-"""Shared by all users of the app: the key is `app:` and the name."""
+"""All users of the app share the value: the key is `app:` and the name."""
 
 Temp: Final = ScopeMarker("temp")
-"""Gone when the run ends, never stored: the key is `temp:` and the name."""
+"""The value is removed when the run ends, and never stored: the key is `temp:` and the name."""
 
 
 @frozen
 class CapturedBy(Frozen):
-    """Says what writes a field, when it is not an agent; for readers and checks, without effect on a run.
+    """Names the writer of a field if it is not an agent; for readers and checks, without effect on a run.
 
     Args:
         by: the factory or step, such as `S.capture`.

@@ -1,4 +1,4 @@
-"""Enumerations whose values JSON cannot hold as they are, such as dates, read from what is stored."""
+"""Enumerations with members that JSON cannot hold as they are, such as dates, read from their stored form."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
 
 
 def readable(kind: Any) -> Any:
-    """A type whose enumerations, however deep, pydantic reads from the JSON that it writes for them.
+    """The type with its enumerations, at any depth, changed so that pydantic reads them from their JSON.
 
-    Left to itself, it writes a member whose value is a date as text, and then looks for that text among the
-    values.
+    Without this change, pydantic writes a member whose value is a date as text, and then does not find that
+    text among the values of the enumeration.
     """
     if isinstance(kind, type) and issubclass(cast(Any, kind), Enum):
         return _readable(cast("type[Enum]", kind))
@@ -34,7 +34,7 @@ def _readable(kind: type[Enum]) -> Any:
     try:
         stored = {to_json(member.value): member for member in kind}
         same = all(to_jsonable_python(member.value) == member.value for member in kind)
-    except PydanticSerializationError:  # a value that cannot be stored at all
+    except PydanticSerializationError:  # a value has no stored form at all
         return kind
     return kind if same else Annotated[kind, BeforeValidator(_reader(kind, stored))]
 

@@ -1,4 +1,4 @@
-"""Which values can leave a process as data and come back equal, whatever they are written as."""
+"""Plain data: values that another process receives equal, in every format of serialization."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ if TYPE_CHECKING:
     from adk_fluent.ir.fields import StateFieldRef
 
 Fields = Mapping[str, "StateFieldRef"]
-"""State key → the field of a `StateSchema` that it is."""
+"""State key → its field of a `StateSchema`."""
 
 MAX_NESTING: Final = 200
-"""Lists and dicts inside one another; what is deeper is taken for a value that holds itself."""
+"""The deepest nesting of lists and dicts; a deeper value counts as one that contains itself."""
 
 SCALARS: Final = (str, bytes, bool, int, float, type(None))
-"""What a value is made of. A subclass, such as a member of a `StrEnum`, crosses as what it is equal to."""
+"""The types of single values. A value of a subclass, such as a `StrEnum`, arrives as its plain value."""
 
 KEYS: Final = (str, bool, int, float, type(None))
-"""What the keys of a dict may be."""
+"""The types that the keys of a dict may have."""
 
 
 def is_plain(value: object) -> bool:
-    """Whether a value is made of text, bytes, numbers, booleans, `None`, lists, tuples and dicts alone.
+    """True if a value consists of text, bytes, numbers, booleans, `None`, lists, tuples and dicts alone.
 
     >>> is_plain({"a": [1, (2.5, b"x")]}), is_plain({"a": {1, 2}})
     (True, False)
@@ -36,7 +36,7 @@ def is_plain(value: object) -> bool:
 
 
 def fault_in(value: object) -> str | None:
-    """What in a value is no plain data, and where; `None` if nothing is.
+    """The first part of a value that is not plain data, with its path; `None` if all of it is plain.
 
     >>> fault_in({"rooms": [1, {2}]})
     "a set at ['rooms'][1]"
@@ -81,22 +81,23 @@ def _steps(path: tuple[Any, ...]) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class Typed:
-    """A value of a schema field that is no plain data, in its JSON form; the field gives its type back."""
+    """The JSON form of a schema field's value that is not plain data; the field restores its type."""
 
     value: Any
 
 
 def pack(state: Mapping[str, Any], fields: Fields, where: str) -> dict[str, Any]:
-    """State as plain data: values of a schema's fields that are none in their JSON form, marked as `Typed`.
+    """Convert state to plain data: values of schema fields that are not plain become `Typed` JSON.
 
     `temp:` keys are left out.
 
     Args:
         fields: key → the schema field.
-        where: what the state crosses, for messages.
+        where: the boundary that the state crosses, for messages.
 
     Raises:
-        SerializationError: a value is no plain data and no schema field has its key, or it does not fit that.
+        SerializationError: a value is not plain data and no schema field has its key.
+        StateTypeError: the value does not match its field.
     """
     return {key: _packed(key, value, fields, where) for key, value in state.items() if not is_temporary(key)}
 
@@ -115,10 +116,10 @@ def _packed(key: str, value: Any, fields: Fields, where: str) -> Any:
 
 
 def unpack(state: Mapping[str, Any], fields: Fields) -> dict[str, Any]:
-    """The state that `pack` was given.
+    """Restore the state that `pack` converted.
 
     Raises:
-        SerializationError: a value is one of a schema field that is not known here.
+        SerializationError: a value belongs to a schema field that `fields` does not have.
     """
     return {key: _unpacked(key, value, fields) for key, value in state.items()}
 

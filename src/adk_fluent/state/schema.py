@@ -27,22 +27,22 @@ _MISSING: Final = object()
 
 
 class HasState(Protocol):
-    """A context of ADK's, in a tool, a callback or an instruction; or a session."""
+    """A session, or ADK's context in a tool, a callback or an instruction."""
 
     @property
     def state(self) -> Any: ...  # noqa: D102
 
 
 class Gets(Protocol):
-    """State itself: ADK's, a dict, or the read-only view that functions get."""
+    """State itself: ADK's state, a dict, or the read-only view that functions receive."""
 
     def get(self, key: str, default: Any = None, /) -> Any: ...  # noqa: D102
 
 
 class _Schemas(type):
-    """The class of schemas: a misspelt field is answered with the nearest."""
+    """The metaclass of schemas: the error for a misspelt field suggests the nearest name."""
 
-    if not TYPE_CHECKING:  # a type checker that saw it would take any name
+    if not TYPE_CHECKING:  # with this method, a type checker would accept any name
 
         def __getattr__(cls, name: str) -> Never:
             if name.startswith("_"):
@@ -51,17 +51,17 @@ class _Schemas(type):
 
 
 class StateSchema(metaclass=_Schemas):
-    """A typed view of session state: the keys there are, their types, scopes and defaults.
+    """A typed view of session state: its keys, with their types, scopes and defaults.
 
     Subclass it and annotate the fields. On the class a field is a `StateFieldRef`, for `.writes`, `.reads`
-    and everything else that takes a state key. On a bound schema it is the value: reading checks it, writing
-    checks it and stores it as JSON types under the key with its scope's prefix.
+    and everything else that takes a state key. On a bound schema it is the value. Reading and writing check
+    the value against its type; writing stores it as JSON types, under the key with its scope's prefix.
 
-    A key that is missing or `None` gives the field's default, or `None` where the type allows it. Reading
-    gives a copy of lists and dicts; assign the field to change them.
+    A key that is missing or `None` gives the field's default, or `None` if the type allows it. Reading
+    returns a copy of a list or dict; assign the field to change it.
 
-    To a type checker `BillingState.intent` is a `str`, so that `BillingState.bind(ctx).intent` is one. That
-    is why `.writes` takes any object and refuses what is no field when it is called.
+    For a type checker `BillingState.intent` is a `str`, so `BillingState.bind(ctx).intent` is a `str`, too.
+    Therefore `.writes` accepts any object, and raises an error for one that is not a field.
 
     Example:
         >>> from typing import Annotated
@@ -93,11 +93,11 @@ class StateSchema(metaclass=_Schemas):
         raise SchemaError(f"{name} is a view of state, not a value: use {name}.bind(ctx).")
 
     def __init_subclass__(cls, **options: Any) -> None:
-        from adk_fluent.state.declaring import declared  # only who declares fields pays for what reads them
+        from adk_fluent.state.declaring import declared  # slow to import, and needed only to declare a schema
 
         super().__init_subclass__(**options)
         frame = inspect.currentframe()
-        outer = frame.f_back if frame else None  # where the class statement stands: annotations may be text
+        outer = frame.f_back if frame else None  # the class statement's frame, for annotations that are text
         fields = _inherited(cls)
         for ref in declared(cls, outer):
             _check_name(cls, ref)
@@ -112,7 +112,7 @@ class StateSchema(metaclass=_Schemas):
 
     @classmethod
     def bind(cls, ctx: HasState | Gets | Mapping[str, Any]) -> Self:
-        """This schema over the state of `ctx`.
+        """Bind this schema to the state of `ctx`.
 
         Args:
             ctx: ADK's context in a tool, callback or instruction, a session, state itself, or a dict.
@@ -158,7 +158,7 @@ class StateSchema(metaclass=_Schemas):
 
 
 class Field:
-    """One field of a schema class: gives its reference on the class, the value in state on a bound schema."""
+    """One field of a schema: its reference on the class, and its value in state on a bound schema."""
 
     __slots__ = ("default", "key", "ref", "type")
 
@@ -199,7 +199,7 @@ class Field:
         raise StateKeyError(f"{named(self.ref)} is not set.{self._elsewhere(bound)}")
 
     def _elsewhere(self, bound: StateSchema) -> str:
-        """Where the value may be instead: the same name in another scope, or a similar key."""
+        """A hint for a missing value: the same name in another scope, or a similar key."""
         get = bound._get  # pyright: ignore[reportPrivateUsage]  # a field is part of its schema
         for prefix in PREFIXES.values():
             if get(prefix + self.ref.name) is not None:
@@ -212,7 +212,7 @@ class Field:
 
 
 def defaults_of(schema: type[StateSchema]) -> Mapping[str, Any]:
-    """The state keys of the fields that have a default, each with its default.
+    """The defaults of a schema: state key → default, for the fields that have one.
 
     >>> class Billing(StateSchema):
     ...     intent: str
@@ -225,7 +225,7 @@ def defaults_of(schema: type[StateSchema]) -> Mapping[str, Any]:
 
 
 def _inherited(cls: type[StateSchema]) -> dict[str, Field]:
-    """The fields of all parents; each is the same object in every class that inherits it."""
+    """The fields of all parents; a field is the same object in every class that inherits it."""
     found: dict[str, Field] = {}
     for parent in cls.__bases__:
         if not issubclass(parent, StateSchema):
@@ -239,7 +239,7 @@ def _inherited(cls: type[StateSchema]) -> dict[str, Field]:
 
 
 def _check_same(cls: type[StateSchema], one: StateFieldRef, other: StateFieldRef) -> None:
-    """Refuse two declarations of one field that differ."""
+    """Raise an error if two declarations of one field differ."""
     for what, a, b in (
         ("scope", one.scope, other.scope),
         ("type", shown(one.type), shown(other.type)),

@@ -1,4 +1,7 @@
-"""Checking state values against the type of their field; pydantic is imported when the first one is."""
+"""Conversion of state values from and to JSON types, checked against the type of their field.
+
+Pydantic is imported when the first value is checked.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +26,11 @@ _PLAIN: Final = frozenset({str, int, float, bool, type(None)})
 
 
 class FieldType:
-    """The type of one field, as pydantic checks it; built when a value is first checked.
+    """The type of one field, with pydantic's validator, which is built when a value is first checked.
 
-    Values are checked strictly: text is no number. What JSON cannot tell apart counts as equal, so a list
-    from a session store is a tuple, text is a date, a number or text is a `Decimal` or a member of an
-    enumeration, a dict is a model.
+    Values are checked strictly: a text is not a number. But types that have the same JSON form are converted:
+    a list from a session store becomes a tuple, a text becomes a date, a number or text becomes a `Decimal`
+    or a member of an enumeration, and a dict becomes a model.
     """
 
     __slots__ = ("_adapter", "_check", "_ref")
@@ -42,7 +45,7 @@ class FieldType:
         """Pydantic's validator for the field.
 
         Raises:
-            StateTypeError: pydantic cannot make one, as for a dataclass that holds a connection.
+            StateTypeError: pydantic cannot build one, for example for a dataclass that holds a connection.
         """
         if self._adapter is None:
             from pydantic import TypeAdapter
@@ -56,23 +59,23 @@ class FieldType:
         return self._adapter
 
     def _checking(self) -> Callable[..., Any]:
-        """Pydantic's own function, without the layer around it: reading a field should cost little."""
+        """Pydantic's inner function, without the layer around it, to make reading a field fast."""
         self._check = self.adapter.validator.validate_python
         return self._check
 
     def load(self, value: object, whose: str = "") -> Any:
-        """A value from state, as its type.
+        """Convert a value from state to its type.
 
         Args:
-            whose: who wrote it, for the message.
+            whose: the start of the message, which names the writer; see `whose`.
 
         Raises:
-            StateTypeError: it is not of the type, or breaks a constraint.
+            StateTypeError: the value does not have the type, or breaks a constraint.
         """
         check = self._check or self._checking()
         try:
             return check(value, strict=True)
-        except ValueError:  # pydantic's errors of all calls are ValueErrors
+        except ValueError:  # all errors of pydantic's validators are ValueErrors
             pass
         from pydantic_core import to_json
 
@@ -85,14 +88,14 @@ class FieldType:
             raise self._error(value, given, error, whose) from None
 
     def dump(self, value: object, whose: str = "") -> Any:
-        """A value as it is written to state: JSON types only.
+        """Convert a value to JSON types, for state.
 
         Args:
-            whose: who writes it, for the message.
+            whose: the start of the message, which names the writer; see `whose`.
 
         Raises:
-            StateTypeError: it is not of the type, breaks a constraint, cannot be JSON, is what a session
-                store cannot hold, or would read back as another value.
+            StateTypeError: the value does not have the type, breaks a constraint, has no JSON form, cannot be
+                held by a session store, or would read back as another value.
         """
         checked = self.load(value, whose)
         if type(checked) in _PLAIN:
@@ -121,16 +124,16 @@ class FieldType:
 
 
 def from_json(adapter: TypeAdapter[Any], text: bytes, given: object) -> Any:
-    """The value that JSON text holds.
+    """Read a value from JSON text.
 
-    `None` in state means absent, so a field that is not there may be one that was `None`; and a computed
-    field may be there though the type does not take it.
+    `None` in state means absent, so a missing field may have been `None`. A computed field may be present
+    although the type does not take it. Both are accepted, if the value then writes the same JSON again.
 
     Args:
-        given: what `text` says, as JSON types.
+        given: the value of `text`, as JSON types.
 
     Raises:
-        ValidationError: it is not of the type.
+        ValidationError: the value does not have the type.
     """
     from pydantic import ValidationError
     from pydantic_core import to_json
@@ -152,14 +155,14 @@ def from_json(adapter: TypeAdapter[Any], text: bytes, given: object) -> Any:
 
 
 def changed(adapter: TypeAdapter[Any], value: object, stored: object, text: bytes) -> str | None:
-    """Why a value is not what its type reads back from state; `None` if it is.
+    """The difference between a value and the value that its type reads back from state; `None` if equal.
 
-    A secret is stored as asterisks, an excluded field is not stored, and a serializer may write what the
-    type does not take.
+    A secret is stored as asterisks, an excluded field is not stored, and a serializer may write JSON that the
+    type does not accept.
 
     Args:
         stored: the value as JSON types, as state holds it.
-        text: the same as JSON.
+        text: `stored` as JSON text.
     """
     try:
         back = adapter.validator.validate_json(text, strict=True, **by_either_name())
@@ -175,7 +178,7 @@ def changed(adapter: TypeAdapter[Any], value: object, stored: object, text: byte
 
 @cache
 def by_either_name() -> dict[str, Any]:
-    """What makes pydantic take a field under its name, as in state, and under its alias; newer ones can."""
+    """Options that let pydantic accept a field under its name and its alias; empty for older versions."""
     from pydantic import TypeAdapter
 
     known = inspect.signature(cast(Any, TypeAdapter).validate_json).parameters
@@ -183,7 +186,7 @@ def by_either_name() -> dict[str, Any]:
 
 
 def _mended(given: object, error: ValidationError) -> object | None:
-    """What was given, with `None` for what is missing, without what is too much; `None` if more is wrong."""
+    """The value with `None` for missing fields and without extra fields; `None` if it has another fault."""
     mended = copy.deepcopy(given)
     for problem in error.errors(include_url=False):
         *path, last = problem["loc"] or ("",)
@@ -198,7 +201,7 @@ def _mended(given: object, error: ValidationError) -> object | None:
 
 
 def at_path(value: Any, path: list[int | str]) -> Any:
-    """What stands at a path in a JSON value; `None` where the path leads nowhere."""
+    """The part of a JSON value at a path; `None` if the path does not exist."""
     try:
         for step in path:
             value = value[step]
@@ -208,7 +211,7 @@ def at_path(value: Any, path: list[int | str]) -> Any:
 
 
 def _present(value: Any) -> Any:
-    """A JSON value without what is `None` in its objects."""
+    """A JSON value without the entries of its objects that are `None`."""
     if isinstance(value, dict):
         return {k: _present(v) for k, v in cast("dict[str, Any]", value).items() if v is not None}
     return [_present(item) for item in cast("list[Any]", value)] if isinstance(value, list) else value
@@ -216,16 +219,16 @@ def _present(value: Any) -> Any:
 
 @lru_cache(maxsize=4096)
 def field_type(ref: StateFieldRef) -> FieldType:
-    """The checked type of a field; the same one at every call, since building it takes a while."""
+    """The checked type of a field; the same object at every call, because building it is slow."""
     return FieldType(ref)
 
 
 def named(ref: StateFieldRef) -> str:
-    """A field as messages name it: schema, field, scope and key."""
+    """The name of a field in messages: schema, field, scope and key."""
     schema = ref.schema.__name__ if ref.schema else "State"
     return f"{schema}.{ref.name} ({ref.scope} key {ref.key!r})"
 
 
 def whose(agent: str) -> str:
-    """How a message begins that refuses what an agent wrote."""
+    """The start of a message about a value that an agent wrote and that does not fit."""
     return f"Agent {agent!r} wrote what does not fit: "

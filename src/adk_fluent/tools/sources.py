@@ -1,4 +1,4 @@
-"""Where tools come from: functions, agents, servers, specifications, ADK's own."""
+"""The operations that make tools: of functions, agents, servers and specifications, and ADK's own tools."""
 
 from __future__ import annotations
 
@@ -19,20 +19,21 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 ToolFilter = tuple[str, ...] | Callable[..., bool] | None
-"""The tools of a set that an agent gets: their names, ADK's predicate `(tool, context) -> bool`, or all."""
+"""The tools of a set that an agent gets: names, or ADK's predicate `(tool, context) -> bool`; `None` for all.
+"""
 
 
 @frozen
 class FunctionTool(Tool):
-    """A function as a tool, with what ADK's `FunctionTool` is to be told about it.
+    """A function as a tool, with the options for its calls.
 
     Attributes:
         function: the function itself.
-        require_confirmation: whether a person must approve each call, or a function of the arguments
-            that says so.
-        declared: the state keys that it touches, where the function itself does not say it.
-        in_thread: whether it is called in a thread if it is not async.
-        parallel: whether its calls may run at the same time if it is not async.
+        require_confirmation: True if a person must approve each call; or a function of the arguments that
+            returns it.
+        declared: the state keys that the function reads and writes, if its source does not show them.
+        in_thread: call it in a thread, if it is not async.
+        parallel: let several calls of it run at the same time, if it is not async.
     """
 
     op: ClassVar[str] = "fn"
@@ -62,7 +63,7 @@ class FunctionTool(Tool):
 
 @frozen
 class AgentTool(Tool):
-    """An expression as a tool: it gets a request and gives its answer."""
+    """An expression as a tool: it takes a request and returns its answer."""
 
     op: ClassVar[str] = "agent"
     __slots__ = ("_access",)
@@ -102,7 +103,7 @@ class RemoteTool(AgentTool):
 
 
 def access_of(root: Node) -> Access:
-    """What a tree touches of the state around it: what it needs beyond what it writes, and all it writes."""
+    """The state keys that a tree shares with its caller: keys that it needs from outside, and its writes."""
     nodes = list(walk(root))
     writes = frozenset(key for node in nodes for key in node.key_writes)
     own = writes | {runs.item_key for node in nodes if isinstance(runs := node.runs, PerItem)}
@@ -114,7 +115,7 @@ def access_of(root: Node) -> Access:
 
 @frozen
 class Toolset(Tool):
-    """A toolset of ADK's, or one of the user's: what it offers only a run tells."""
+    """A toolset of ADK's, or a custom one. Its tools are known only during a run."""
 
     op: ClassVar[str] = "toolset"
 
@@ -135,7 +136,7 @@ class Toolset(Tool):
 
 @frozen
 class GoogleSearch(Tool):
-    """ADK's Google search, which runs at the provider of the model."""
+    """ADK's Google search, which the provider of the model runs."""
 
     op: ClassVar[str] = "google_search"
 
@@ -146,7 +147,7 @@ class GoogleSearch(Tool):
 
 @frozen
 class UrlContext(Tool):
-    """ADK's reading of web pages, which runs at the provider of the model."""
+    """ADK's tool that reads web pages, which the provider of the model runs."""
 
     op: ClassVar[str] = "url_context"
 
@@ -157,7 +158,7 @@ class UrlContext(Tool):
 
 @frozen
 class VertexAiSearch(Tool):
-    """ADK's search in a Vertex AI data store, which runs at the provider of the model.
+    """ADK's search in a Vertex AI data store, which the provider of the model runs.
 
     Attributes:
         options: the arguments of ADK's `VertexAiSearchTool`.
@@ -174,7 +175,7 @@ class VertexAiSearch(Tool):
 
 
 class Credential:
-    """What must not be written down: it compares like what it holds, shows nothing, and cannot be stored."""
+    """A secret value: it compares like the value in it, its `repr` is `***`, and it cannot be stored."""
 
     def __init__(self, held: object) -> None:
         self.held = held
@@ -193,16 +194,16 @@ class Credential:
 class Mcp(Tool):
     """The tools of a server that speaks the Model Context Protocol.
 
-    What they touch is not known; the state of a run they do not see.
+    The analysis does not know which state keys they touch. They do not see the state of a run.
 
     Attributes:
         server: the URL of a server, or ADK's parameters of a connection.
-        tool_filter: the tools that the agent gets.
-        prefix: what the names of the tools begin with, an underscore between.
+        tool_filter: the tools that the agent gets; `None` for all.
+        prefix: a prefix for the names of the tools; an underscore separates it from the name.
     """
 
     op: ClassVar[str] = "mcp"
-    __slots__ = ("_toolset",)  # what a backend made of it, for one value is one connection
+    __slots__ = ("_toolset",)  # the backend keeps its toolset here, because each value opens one connection
 
     server: Any
     tool_filter: ToolFilter = None
@@ -214,7 +215,7 @@ class Mcp(Tool):
 
     @property
     def address(self) -> str:
-        """Where the server is: its URL without its secrets, or the command that starts it."""
+        """The address of the server: its URL without secrets, or the command that starts it."""
         if isinstance(self.server, str):
             return safe_url(self.server)
         started: Any = getattr(self.server, "server_params", self.server)
@@ -223,11 +224,14 @@ class Mcp(Tool):
 
     @property
     def name(self) -> str:
-        """How messages call it."""
+        """The name of the toolset in messages."""
         return f"mcp({self.address})"
 
     def as_stored(self) -> Frozen:
-        """The parameters of a connection are stored unless they hold headers or an environment."""
+        """Store the parameters of a connection, unless they hold headers or an environment.
+
+        Those often contain secrets, and a `Credential` cannot be stored.
+        """
         stored = super().as_stored()
         started: Any = getattr(self.server, "server_params", self.server)
         if not (getattr(self.server, "headers", None) or getattr(started, "env", None)):
@@ -248,8 +252,8 @@ class OpenApi(Tool):
     Attributes:
         spec: the specification: a dict, text in JSON or YAML, or the path of a file.
         tool_filter: the operations that the agent gets, by the names that ADK gives to them.
-        auth: what the service asks for; see `T.openapi`.
-        allow_private_network_access: whether the service may be in a private network or on this machine.
+        auth: the credential that the service asks for; see `T.openapi`.
+        allow_private_network_access: True if the service may be in a private network or on this machine.
     """
 
     op: ClassVar[str] = "openapi"
@@ -261,12 +265,12 @@ class OpenApi(Tool):
 
     @property
     def name(self) -> str:
-        """How messages call it."""
+        """The name of the toolset in messages."""
         return f"openapi({self.title})"
 
     @property
     def title(self) -> str:
-        """The title of the specification, or its file."""
+        """The title of the specification, or the path of its file."""
         if isinstance(self.spec, dict):
             info: dict[str, Any] = self.spec.get("info") or {}
             return str(info.get("title") or "a specification")
@@ -279,10 +283,10 @@ class OpenApi(Tool):
 
 @frozen
 class Skill(Tool):
-    """A skill: a folder with instructions that a model loads when it needs them.
+    """A skill: a folder of instructions that a model loads when it needs them.
 
     Attributes:
-        path: the folder, which has a file `SKILL.md`.
+        path: the folder; it contains a file `SKILL.md`.
     """
 
     op: ClassVar[str] = "skill"
@@ -291,19 +295,19 @@ class Skill(Tool):
 
     @property
     def name(self) -> str:
-        """How messages call it."""
+        """The name of the skill in messages."""
         return f"skill({self.path})"
 
 
 @frozen
 class Mock(Tool):
-    """A stand-in for a tool, for tests and for what is not there yet.
+    """A tool stub: it replaces a tool in tests, or one that is not written yet.
 
     Attributes:
-        tool: the name that a model knows it by; or the tool whose place it takes, with its schema.
-        returns: what each call gives.
-        side_effect: instead: a function of the call's arguments, an error to raise, or a list of results of
-            which each call gives the next, the last again and again.
+        tool: the name that the model sees; or the tool that it replaces, whose schema it then has.
+        returns: the result of each call.
+        side_effect: used instead of `returns`: a function of the call's arguments, an error to raise, or a
+            list of results. Each call returns the next result of the list; the last one repeats.
     """
 
     op: ClassVar[str] = "mock"

@@ -1,8 +1,8 @@
-"""`Tool`: what a model can call, as a frozen value.
+"""`Tool`: a tool, or several, as a frozen value.
 
-Every operation of `T` is one class below `Tool`, which says all there is to say about it: what it is called,
-which state keys its calls read and write, whether it asks a person, and how it is written down. They are in
-`sources` and `wrappers`; `operations` lists them. How each becomes a tool of ADK's says the backend.
+Every operation of `T` is one subclass of `Tool`. It declares the name of the tool, the state keys that its
+calls read and write, whether it asks a person, and how it is stored and shown. The subclasses are in
+`sources` and `wrappers`. The backend (`backends/adk/tools`) makes ADK's tools of them.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from adk_fluent.ir.tools import ToolSpec, confirms, tool_access
 
 @frozen
 class Tool(ToolSpec):
-    """A tool, or several; made by the factories of `T`.
+    """A tool, or several; the factories of `T` make it.
 
-    `a | b` gives an agent both. A function, or a tool or toolset of ADK's, may stand beside one.
+    `a | b` gives an agent both. One side may also be a function, or a tool or toolset of ADK's.
 
     Example:
         >>> from adk_fluent import T
@@ -35,31 +35,31 @@ class Tool(ToolSpec):
     """
 
     op: ClassVar[str] = ""
-    """Its name, as the factory of `T` has it."""
+    """The name of its factory in `T`; stored graphs hold it."""
     leading: ClassVar[int] = 1
-    """How many of its parameters stand without their names, where it is written down."""
+    """The number of parameters that its `repr` shows without their names."""
 
     @property
     def params(self) -> tuple[tuple[str, Any], ...]:
-        """Its parameters, by name."""
+        """Its parameters, as pairs of name and value."""
         return tuple((name, getattr(self, name)) for name in self._defaults)
 
     @property
     def label(self) -> str:
-        """How lists of tools show it."""
+        """Its label in lists of tools."""
         return self.called or repr(self).removeprefix("T.")
 
     @property
     def each(self) -> tuple[object, ...]:
-        """The tools that it stands for, one by one."""
+        """The single tools that it holds."""
         return (self,)
 
     # --- how it is made and written down -----------------------------------------------------------
 
-    def __or__(self, other: object) -> Together:
+    def __or__(self, other: object) -> ToolGroup:
         return together(self, other)
 
-    def __ror__(self, other: object) -> Together:
+    def __ror__(self, other: object) -> ToolGroup:
         return together(other, self)
 
     def __repr__(self) -> str:
@@ -70,12 +70,16 @@ class Tool(ToolSpec):
         return f"T.{self.op}({', '.join(shown)})"
 
     def as_stored(self) -> Frozen:
-        """Every operation is stored under its name."""
+        """The stored form: the name of the operation and the parameters that were given."""
         return Stored(self.op, tuple((name, value) for name, value in self.params if name in self.given))
 
     @classmethod
     def from_stored(cls, values: Mapping[str, Any]) -> Frozen:
-        """The operation that was stored so."""
+        """Restore an operation from its stored form.
+
+        Raises:
+            ValueError: `T` has no operation of that name.
+        """
         held = Stored(**values)
         made = {each.op: each for each in operations(Tool)}.get(held.op)
         if made is None:
@@ -84,7 +88,7 @@ class Tool(ToolSpec):
 
 
 def operations(cls: type[Tool]) -> Iterator[type[Tool]]:
-    """The operations below a class that are defined so far; `adk_fluent.tools` defines those of `T`."""
+    """All subclasses of a class, at any depth, that are operations: those with a name in `op`."""
     for inner in cls.__subclasses__():
         if inner.op:
             yield inner
@@ -93,7 +97,7 @@ def operations(cls: type[Tool]) -> Iterator[type[Tool]]:
 
 @frozen
 class Stored(Frozen):
-    """A tool as stored graphs hold it: the name of an operation with its parameters."""
+    """The stored form of a tool: the name of its operation, and its parameters."""
 
     stored_as: ClassVar[type | None] = Tool
 
@@ -102,8 +106,8 @@ class Stored(Frozen):
 
 
 @frozen
-class Together(Tool):
-    """Several tools."""
+class ToolGroup(Tool):
+    """Several tools as one value, as `a | b` makes it."""
 
     op: ClassVar[str] = "together"
 
@@ -132,21 +136,21 @@ class Together(Tool):
         return " | ".join(short(part) for part in self.parts)
 
 
-def together(*tools: object) -> Together:
-    """Some tools as one value."""
-    return Together(tuple(part for tool in tools for part in each(checked(tool))))
+def together(*tools: object) -> ToolGroup:
+    """Join tools into one value; a value of several tools adds each of them."""
+    return ToolGroup(tuple(part for tool in tools for part in each(checked(tool))))
 
 
 def each(tool: object) -> tuple[object, ...]:
-    """A tool, or the tools that a value of several stands for."""
+    """The single tools of a value: those that `a | b` joined, or the tool itself."""
     return tool.each if isinstance(tool, Tool) else (tool,)
 
 
 def checked(tool: object) -> object:
-    """What can be a tool of an agent, as it is.
+    """Return `tool` unchanged if an agent can have it.
 
     Raises:
-        ArgumentError: it can be none.
+        ArgumentError: it is not a tool; the message says what to write instead.
     """
     if isinstance(tool, Tool):
         return tool
@@ -167,11 +171,11 @@ def checked(tool: object) -> object:
 
 
 _WRAPPERS: Final[Mapping[str, str]] = {"langchain": "LangchainTool", "crewai": "CrewaiTool"}
-"""How the packages of another framework begin → ADK's tool around a tool of it."""
+"""The prefix of another framework's packages → ADK's class that wraps a tool of that framework."""
 
 
 def _wrapper(tool: object) -> str:
-    """What to write for a tool of another framework; empty for any other."""
+    """A hint for a tool of another framework, as a sentence for a message; empty for any other tool."""
     if isinstance(tool, type) or hasattr(tool, "run_async") or not hasattr(tool, "name"):
         return ""
     bases = [base.__module__ for base in type(tool).__mro__]
@@ -180,7 +184,10 @@ def _wrapper(tool: object) -> str:
 
 
 def makes_values(cls: type[object]) -> bool:
-    """Whether a class is called like a function; of a class of tools, an agent takes the objects."""
+    """True if a class can be a tool itself, because a call of it makes a result.
+
+    An agent takes objects of a class of tools or of callables, not the class.
+    """
     is_other = cls.__module__ == "builtins" or _is_of_tools(cls) or _has_calls(cls)
     return not is_other and _is_of_values(cls) and _shows_parameters(cls)
 
@@ -190,9 +197,10 @@ def _is_of_tools(cls: type[object]) -> bool:
 
 
 def _is_of_values(cls: type[object]) -> bool:
-    """Whether the objects of a class can be results: they become JSON, which mere attributes do not.
+    """True if the objects of a class can be results, because they become JSON.
 
-    What a class makes by a `__new__` of its own, or by a metaclass, may be anything.
+    An object with attributes alone does not. If a class defines `__new__` or has a metaclass with `__call__`,
+    its calls may return anything, so it counts.
     """
     if isabstract(cls) or getattr(cls, "_is_protocol", False):
         return False
@@ -202,7 +210,7 @@ def _is_of_values(cls: type[object]) -> bool:
 
 
 def _shows_parameters(cls: type[object]) -> bool:
-    """Whether one can see what a class takes; not so for a subclass of dict, which a TypedDict is, too."""
+    """True if Python knows the parameters of a class. It does not for a subclass of `dict` or a TypedDict."""
     try:
         signature(cls)
     except ValueError:
@@ -211,12 +219,12 @@ def _shows_parameters(cls: type[object]) -> bool:
 
 
 def _has_calls(cls: type[object]) -> bool:
-    """Whether the objects of a class can be called."""
+    """True if the objects of a class can be called."""
     return any("__call__" in vars(base) for base in cls.__mro__)
 
 
 def object_of(value: object) -> str:
-    """What to write instead of a class whose objects are called, or are no values; else empty.
+    """A hint for a class that cannot be a tool, as a sentence for a message; empty for anything else.
 
     >>> class Weather:
     ...     def __call__(self, city: str) -> str:
@@ -235,11 +243,11 @@ def object_of(value: object) -> str:
         return "" if _shows_parameters(value) else why
     public = (name for name, each in vars(value).items() if name[0] != "_" and isinstance(each, FunctionType))
     method = next((f"its method, {value.__name__}(...).{name}" for name in public), "a function")
-    return f" No model can be shown an object of it. Give {method}, or make it a dataclass."
+    return f" A model cannot receive an object of it. Give {method}, or make it a dataclass."
 
 
 def unpacked(tool: object) -> str:
-    """What to write instead of a list of tools; empty for anything else."""
+    """A hint for a list of tools, as a sentence for a message; empty for anything else."""
     items = tuple(cast("Iterable[object]", tool)) if isinstance(tool, list | tuple) else ()
     if not items or not all(callable(item) or hasattr(item, "name") for item in items):
         return ""
@@ -247,7 +255,7 @@ def unpacked(tool: object) -> str:
 
 
 def short(value: object) -> str:
-    """A parameter as it is written: a function by its name, what is neither plain nor a tool by its class."""
+    """The `repr` of a parameter: a function by its name, an object of an unknown class by that class."""
     if isinstance(value, Tool):
         return repr(value)
     if callable(value):

@@ -1,6 +1,6 @@
-"""What is done around the calls of a tool; it keeps its name, description and schema.
+"""The operations that wrap the calls of a tool; the tool keeps its name, description and schema.
 
-Around a set of tools, each of them is wrapped.
+A wrapper of several tools wraps each of them.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ Arguments = Mapping[str, Any]
 
 @frozen
 class Wrapper(Tool):
-    """Base of the operations around a tool.
+    """Base of the operations that wrap a tool.
 
     Attributes:
-        tool: the tool, or several.
+        tool: the tool, or several tools.
     """
 
     tool: object
@@ -47,11 +47,12 @@ class Wrapper(Tool):
 
 
 @frozen
-class Confirm(Wrapper):
-    """A person must approve each call.
+class ConfirmedTool(Wrapper):
+    """Ask a person to approve each call.
 
     Attributes:
-        when: a function of the call's arguments that says whether; `None` is always.
+        when: a function of the call's arguments that returns True if this call needs an approval; `None` if
+            every call does.
     """
 
     op: ClassVar[str] = "confirm"
@@ -64,8 +65,8 @@ class Confirm(Wrapper):
 
 
 @frozen
-class Timeout(Wrapper):
-    """A call that takes too long is given up."""
+class TimedTool(Wrapper):
+    """Cancel a call that takes longer than `seconds`."""
 
     op: ClassVar[str] = "timeout"
 
@@ -73,13 +74,13 @@ class Timeout(Wrapper):
 
 
 @frozen
-class Cache(Wrapper):
-    """What a call gave is given again for the same arguments.
+class CachedTool(Wrapper):
+    """Return the stored result of an earlier call with the same arguments.
 
     Attributes:
-        ttl: seconds that a result is kept; `None` as long as the process runs.
-        key: what makes two calls the same, of their arguments, and of the context of the call if it takes
-            that; by default all arguments.
+        ttl: seconds that a result is kept; `None` for as long as the process runs.
+        key: a function of the arguments, and of the call's context if it has a second parameter. Calls with
+            equal keys share a result. By default the key is all arguments.
     """
 
     op: ClassVar[str] = "cache"
@@ -93,14 +94,14 @@ class Cache(Wrapper):
 
 
 @frozen
-class Retry(Wrapper):
-    """A call that raises is made again after a wait, as the middleware `retry` does it.
+class RetriedTool(Wrapper):
+    """Repeat a call that raises, after a wait, as the middleware `retry` does it.
 
     Attributes:
-        attempts: how often the tool may be called.
-        backoff_base: seconds of the first wait.
-        on: which errors are worth another call; `None` for those that may pass.
-        jitter: whether the waits vary.
+        attempts: the most calls, the first one included.
+        backoff_base: the first wait, in seconds.
+        on: the errors to retry; `None` for temporary errors.
+        jitter: vary the waits at random.
     """
 
     op: ClassVar[str] = "retry"
@@ -112,8 +113,8 @@ class Retry(Wrapper):
 
 
 @frozen
-class Transform(Wrapper):
-    """What goes in and comes out is changed.
+class TransformedTool(Wrapper):
+    """Change the arguments and the result of each call.
 
     Attributes:
         pre: arguments → arguments.
@@ -127,9 +128,12 @@ class Transform(Wrapper):
 
 
 def needs_key(name: str | None) -> str:
-    """What is wrong with a cache that could give one user the result of another."""
+    """The message for a cache without a key around a tool that sees its user.
+
+    Such a cache could give one user the result of another.
+    """
     called = "a tool" if name is None else repr(name)
     return (
-        f"T.cache() of {called} needs key=, since it sees who calls it: without one, a user is given the "
-        "result of another. Write key=lambda args, context: (context.user_id, *sorted(args.items()))."
+        f"T.cache() of {called} needs key=, because the tool sees who calls it: without a key, one user gets "
+        "another user's result. Write key=lambda args, context: (context.user_id, *sorted(args.items()))."
     )

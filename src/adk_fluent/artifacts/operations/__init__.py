@@ -1,14 +1,13 @@
-"""The `A` operations: one frozen class each, which says everything about it.
+"""The operations of `A`: each is one frozen class, which declares everything about it.
 
-An operation is what an `ArtifactNode` runs. It says which state keys it reads, its effects on what is known
-about the state, what it does with which artifacts, what a step of it is called and how it is stored; and at
-work it yields what it asks of the artifact service, so that it touches no file itself.
+An `ArtifactNode` runs an operation. The operation declares the state keys that it reads, its effects on the
+state, the artifacts that it uses, the label of its step and its stored form. When it runs, it yields requests
+to the artifact service, so it touches no file itself.
 """
 
 from __future__ import annotations
 
-from adk_fluent.artifacts.operations.base import OPERATIONS, ArtifactOperation, Stored
-from adk_fluent.artifacts.operations.choosing import When
+from adk_fluent.artifacts.operations.base import OPERATIONS, ArtifactOperation, ConditionalOperations, Stored
 from adk_fluent.artifacts.operations.files import (
     Delete,
     List,
@@ -28,6 +27,7 @@ __all__ = [
     "AsCsv",
     "AsJson",
     "AsText",
+    "ConditionalOperations",
     "Delete",
     "FromCsv",
     "FromJson",
@@ -41,5 +41,4 @@ __all__ = [
     "SnapshotMany",
     "Stored",
     "Version",
-    "When",
 ]

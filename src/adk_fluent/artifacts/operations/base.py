@@ -1,18 +1,22 @@
-"""What every `A` operation is, and the form in which one is stored."""
+"""The base of the `A` operations, their stored form, and `A.when`, which runs other operations."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, Self
+from typing import Any, ClassVar, Final, Self, cast
 
-from adk_fluent.artifacts.asking import Work
+from adk_fluent.artifacts.requests import Work
 from adk_fluent.ir.annotations import ArtifactSpec
 from adk_fluent.ir.files import ArtifactUse
 from adk_fluent.ir.frozen import Frozen, frozen
-from adk_fluent.ir.matching import StateView
+from adk_fluent.ir.keys import KeyReads, declared
+from adk_fluent.ir.matching import Predicate, StateView, holds
+from adk_fluent.ir.nodes import ArtifactNode
+from adk_fluent.state.delta import ReadOnlyState
+from adk_fluent.state.effects import Effect, OneOf
 from adk_fluent.state.operations.base import Described
 
-# The types of the fields of operations. What a field is called says what it is for; these say what it takes.
+# The types of operations' fields. A field's name says what it is for; these names say what it holds.
 Filename = str
 Key = str
 Pairs = tuple[tuple[str, str], ...]
@@ -20,13 +24,14 @@ Mime = str | None
 Metadata = tuple[tuple[str, Any], ...]
 VersionNumber = int | None
 Content = Any
+Steps = tuple[ArtifactNode, ...]
 
 
 class ArtifactOperation(Described, ArtifactSpec):
     """Base of the `A` operations.
 
-    Beside what each operation says of itself, a subclass says what it does (`work`) and what it does with
-    which artifacts (`_using`).
+    A subclass runs the operation (`work`) and declares its uses of artifacts (`_using`), in addition to the
+    declarations of `Described`.
     """
 
     def __init_subclass__(cls) -> None:
@@ -34,11 +39,11 @@ class ArtifactOperation(Described, ArtifactSpec):
             OPERATIONS[cls.name] = cls
 
     def work(self, state: StateView) -> Work:
-        """Do it: yields what it asks of the artifact service, gives what it changes in the state.
+        """Run the operation: yield requests to the artifact service, and return the changes of the state.
 
         Raises:
-            ArtifactError: a value, or the content of a file, has not the shape it needs.
-            MissingKeyError: a state key that it needs is not set.
+            ArtifactError: a value, or the content of a file, has the wrong shape.
+            MissingKeyError: a state key that the operation needs is not set.
         """
         yield from ()
         return {}
@@ -60,19 +65,19 @@ class ArtifactOperation(Described, ArtifactSpec):
 
     @classmethod
     def restored(cls, params: Mapping[str, Any]) -> Self:
-        """The operation that was stored with these parameters; what it does follows from them."""
+        """Restore the operation that was stored with these parameters."""
         return cls(**params)
 
 
 OPERATIONS: Final[dict[str, type[ArtifactOperation]]] = {}
-"""Every operation by name; defining its class puts it here."""
+"""The class of every operation, by name. Python adds a class when it defines it."""
 
 
 @frozen
 class Stored(Frozen):
-    """An operation as stored graphs hold it: its name and the parameters that differ from their defaults."""
+    """The stored form of an operation: its name and the parameters that were given."""
 
-    __module__ = "adk_fluent.artifacts.operations"  # this name stays, wherever the class moves
+    __module__ = "adk_fluent.artifacts.operations"  # stored graphs name the class by this module
 
     name: str
     params: tuple[tuple[str, Any], ...] = ()
@@ -86,10 +91,55 @@ class Stored(Frozen):
         return found.restored(dict(stored.params))
 
 
-# --- what operations have in common ---------------------------------------------------------------
+# --- shared by the operations ---------------------------------------------------------------------
 
 
-def asking(state: StateView, operation: str) -> str:
-    """Who asks, for messages: `Step 'publish': A.publish`; outside a run the operation alone."""
+def operation_at(state: StateView, operation: str) -> str:
+    """The step and operation that a message is about: `Step 'publish': A.publish`.
+
+    Outside a run there is no step, so it is the operation alone.
+    """
     place = str(getattr(state, "place", ""))
     return f"{place[0].upper()}{place[1:]}: A.{operation}" if place else f"A.{operation}"
+
+
+# --- an operation that runs others ----------------------------------------------------------------
+
+
+@frozen
+class ConditionalOperations(ArtifactOperation):
+    """Runs other operations if a predicate holds (`A.when`)."""
+
+    name: ClassVar[str] = "when"
+    test: Predicate
+    steps: Steps
+
+    def work(self, state: StateView) -> Work:
+        if not holds(self.test, state, "A.when"):
+            return {}
+        total: dict[str, Any] = {}
+        for step in self.steps:
+            known = state if isinstance(state, ReadOnlyState) else ReadOnlyState(state)
+            view = known.over(total)
+            total |= yield from cast(ArtifactOperation, step.operation).work(view)
+        return total
+
+    def _reading(self) -> KeyReads:
+        yield from declared([self.test], "artifact", "tolerant")
+        written = set[str]()
+        for step in self.steps:
+            for read in step.operation.reads:
+                if read.key not in written:
+                    yield read._replace(level="tolerant" if read.level == "required" else read.level)
+            written.update(step.key_writes)
+
+    def _doing(self) -> Iterable[Effect]:
+        return (OneOf(((self.test, self.steps),)),)
+
+    def _using(self) -> Iterable[ArtifactUse]:
+        inner = (use for step in self.steps for use in step.operation.artifacts)
+        return (use._replace(certain=False, level="tolerant") for use in inner)
+
+    @property
+    def wording(self) -> str:
+        return f"when: {', then '.join(step.operation.wording for step in self.steps)}"

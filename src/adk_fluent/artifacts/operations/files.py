@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
-from adk_fluent.artifacts import asking as ask
-from adk_fluent.artifacts.asking import File, Work
+from adk_fluent.artifacts import requests
 from adk_fluent.artifacts.content import KINDS, content_of, value_of
+from adk_fluent.artifacts.filenames import name_reads, resolved_name, use_of
 from adk_fluent.artifacts.formats import Unfit
-from adk_fluent.artifacts.names import name_reads, named, used
 from adk_fluent.artifacts.operations.base import (
     ArtifactOperation,
     Content,
@@ -19,8 +18,9 @@ from adk_fluent.artifacts.operations.base import (
     Mime,
     Pairs,
     VersionNumber,
-    asking,
+    operation_at,
 )
+from adk_fluent.artifacts.requests import File, Work
 from adk_fluent.errors import ArtifactError
 from adk_fluent.ir.files import ArtifactUse, Use
 from adk_fluent.ir.frozen import frozen
@@ -31,10 +31,10 @@ from adk_fluent.state.operations.base import value_at
 
 
 def _filled(value: object, filename: str, mime: str | None, who: str, what: str) -> File:
-    """A value as the content of a file.
+    """Convert a value to the content of a file.
 
     Raises:
-        ArtifactError: it cannot be.
+        ArtifactError: the value cannot be written as that type; `who` and `what` start the message.
     """
     try:
         return content_of(value, filename, mime)
@@ -43,10 +43,10 @@ def _filled(value: object, filename: str, mime: str | None, who: str, what: str)
 
 
 def _read(file: File, decode: str, who: str, filename: str) -> Any:
-    """What the state gets of a file.
+    """Convert the content of a file to a state value.
 
     Raises:
-        ArtifactError: it is not of that form.
+        ArtifactError: the content does not have the form `decode`.
     """
     try:
         return value_of(file, decode)
@@ -55,7 +55,7 @@ def _read(file: File, decode: str, who: str, filename: str) -> Any:
 
 
 class _OfOne(ArtifactOperation):
-    """Does something with one artifact."""
+    """Base of the operations on one artifact."""
 
     use: ClassVar[Use] = "reads"
     filename: Filename
@@ -64,7 +64,7 @@ class _OfOne(ArtifactOperation):
         return name_reads(self.filename)
 
     def _using(self) -> Iterable[ArtifactUse]:
-        return (used(self.use, self.filename),)
+        return (use_of(self.use, self.filename),)
 
 
 # --- saving ---------------------------------------------------------------------------------------
@@ -82,11 +82,11 @@ class Publish(_OfOne):
     metadata: Metadata = ()
 
     def work(self, state: StateView) -> Work:
-        who = asking(state, self.name)
-        filename = named(self.filename, state, who)
+        who = operation_at(state, self.name)
+        filename = resolved_name(self.filename, state, who)
         value = value_at(state, self.key, who)
         file = _filled(value, filename, self.mime, who, f"state key {self.key!r}")
-        yield ask.Save(filename, file, dict(self.metadata))
+        yield requests.SaveFile(filename, file, dict(self.metadata))
         return {}
 
     def _reading(self) -> KeyReads:
@@ -103,19 +103,20 @@ class Publish(_OfOne):
 
 @frozen
 class PublishMany(ArtifactOperation):
-    """Saves several state values, each as an artifact; nothing is saved unless all can be."""
+    """Saves several state values, each as an artifact; it saves none if one of them cannot be saved."""
 
     name: ClassVar[str] = "publish_many"
     pairs: Pairs
 
     def work(self, state: StateView) -> Work:
-        who = asking(state, self.name)
-        saves: list[ask.Save] = []
+        who = operation_at(state, self.name)
+        saves: list[requests.SaveFile] = []
         for pattern, key in self.pairs:
-            filename = named(pattern, state, who)
+            filename = resolved_name(pattern, state, who)
             value = value_at(state, key, who)
-            saves.append(ask.Save(filename, _filled(value, filename, None, who, f"state key {key!r}")))
-        for save in saves:  # noqa: UP028  # each is sent an answer, which a list cannot take
+            file = _filled(value, filename, None, who, f"state key {key!r}")
+            saves.append(requests.SaveFile(filename, file))
+        for save in saves:  # noqa: UP028  # each receives an answer, which a list cannot take
             yield save
         return {}
 
@@ -127,7 +128,7 @@ class PublishMany(ArtifactOperation):
         return (Needs(key) for _, key in self.pairs)
 
     def _using(self) -> Iterable[ArtifactUse]:
-        return (used("saves", filename) for filename, _ in self.pairs)
+        return (use_of("saves", filename) for filename, _ in self.pairs)
 
     @property
     def wording(self) -> str:
@@ -136,7 +137,7 @@ class PublishMany(ArtifactOperation):
 
 @frozen
 class Save(_OfOne):
-    """Saves content that is known before the run as a new version of an artifact."""
+    """Saves constant content as a new version of an artifact."""
 
     name: ClassVar[str] = "save"
     use: ClassVar[Use] = "saves"
@@ -146,10 +147,10 @@ class Save(_OfOne):
     metadata: Metadata = ()
 
     def work(self, state: StateView) -> Work:
-        who = asking(state, self.name)
-        filename = named(self.filename, state, who)
+        who = operation_at(state, self.name)
+        filename = resolved_name(self.filename, state, who)
         file = _filled(self.content, filename, self.mime, who, "the content")
-        yield ask.Save(filename, file, dict(self.metadata))
+        yield requests.SaveFile(filename, file, dict(self.metadata))
         return {}
 
     @property
@@ -171,9 +172,9 @@ class Snapshot(_OfOne):
     decode: str = "text"
 
     def work(self, state: StateView) -> Work:
-        who = asking(state, self.name)
-        filename = named(self.filename, state, who)
-        file = yield ask.Load(filename, self.version)
+        who = operation_at(state, self.name)
+        filename = resolved_name(self.filename, state, who)
+        file = yield requests.LoadFile(filename, self.version)
         return {self.key: _read(file, self.decode, who, filename)}
 
     def _doing(self) -> Iterable[Effect]:
@@ -186,24 +187,24 @@ class Snapshot(_OfOne):
 
 @frozen
 class Load(Snapshot):
-    """Copies an artifact into the state key that is named after it."""
+    """Copies an artifact into the state key with the artifact's name."""
 
     name: ClassVar[str] = "load"
 
 
 @frozen
 class SnapshotMany(ArtifactOperation):
-    """Copies several artifacts into the state; nothing is written unless all are there."""
+    """Copies several artifacts into the state; it writes none if one of them is missing."""
 
     name: ClassVar[str] = "snapshot_many"
     pairs: Pairs
 
     def work(self, state: StateView) -> Work:
-        who = asking(state, self.name)
+        who = operation_at(state, self.name)
         found: dict[str, Any] = {}
         for pattern, key in self.pairs:
-            filename = named(pattern, state, who)
-            found[key] = _read((yield ask.Load(filename)), "text", who, filename)
+            filename = resolved_name(pattern, state, who)
+            found[key] = _read((yield requests.LoadFile(filename)), "text", who, filename)
         return found
 
     def _reading(self) -> KeyReads:
@@ -213,7 +214,7 @@ class SnapshotMany(ArtifactOperation):
         return (Writes(key, str) for _, key in self.pairs)
 
     def _using(self) -> Iterable[ArtifactUse]:
-        return (used("reads", filename) for filename, _ in self.pairs)
+        return (use_of("reads", filename) for filename, _ in self.pairs)
 
     @property
     def wording(self) -> str:
@@ -225,13 +226,13 @@ class SnapshotMany(ArtifactOperation):
 
 @frozen
 class List(ArtifactOperation):
-    """Writes the names of all artifacts of the session and the user."""
+    """Writes the names of all artifacts of the session and of the user to a state key."""
 
     name: ClassVar[str] = "list"
     key: Key
 
     def work(self, state: StateView) -> Work:
-        return {self.key: (yield ask.Names())}
+        return {self.key: (yield requests.ListFiles())}
 
     def _doing(self) -> Iterable[Effect]:
         return (Writes(self.key, list),)
@@ -243,14 +244,15 @@ class List(ArtifactOperation):
 
 @frozen
 class Version(_OfOne):
-    """Writes the number of an artifact's latest version."""
+    """Writes the number of an artifact's latest version to a state key."""
 
     name: ClassVar[str] = "version"
     filename: Filename
     key: Key
 
     def work(self, state: StateView) -> Work:
-        return {self.key: (yield ask.Latest(named(self.filename, state, asking(state, self.name))))}
+        filename = resolved_name(self.filename, state, operation_at(state, self.name))
+        return {self.key: (yield requests.LatestVersion(filename))}
 
     def _doing(self) -> Iterable[Effect]:
         return (Writes(self.key, int),)
@@ -262,14 +264,14 @@ class Version(_OfOne):
 
 @frozen
 class Delete(_OfOne):
-    """Deletes every version of an artifact; one that is not there is none."""
+    """Deletes every version of an artifact; a missing artifact is no error."""
 
     name: ClassVar[str] = "delete"
     use: ClassVar[Use] = "deletes"
     filename: Filename
 
     def work(self, state: StateView) -> Work:
-        yield ask.Delete(named(self.filename, state, asking(state, self.name)))
+        yield requests.DeleteFile(resolved_name(self.filename, state, operation_at(state, self.name)))
         return {}
 
     @property

@@ -1,4 +1,4 @@
-"""The operations that change a state value in place: `as_json` and the like, and the way back."""
+"""The operations that replace a state value by another form of it: `as_json`, `from_json` and the like."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
 from adk_fluent.artifacts import formats
-from adk_fluent.artifacts.asking import Work
 from adk_fluent.artifacts.formats import Unfit
-from adk_fluent.artifacts.operations.base import ArtifactOperation, Key, asking
+from adk_fluent.artifacts.operations.base import ArtifactOperation, Key, operation_at
+from adk_fluent.artifacts.requests import Work
 from adk_fluent.errors import ArtifactError
 from adk_fluent.ir.frozen import frozen
 from adk_fluent.ir.keys import KeyRead, KeyReads
@@ -18,29 +18,29 @@ from adk_fluent.state.operations.base import value_at
 
 
 class _InPlace(ArtifactOperation):
-    """Replaces the value at a key by the same in another form."""
+    """Replaces the value at a key by another form of it."""
 
     takes: ClassVar[object] = None
-    """The type that it needs the value to have; `None` if any will do."""
+    """The type that the value must have; `None` for any type."""
     gives: ClassVar[object] = str
-    """The type of what it writes; `None` if only a run tells."""
+    """The type of the new value; `None` if only a run shows it."""
     key: str
 
     def converted(self, value: Any) -> object:
-        """The value in its new form.
+        """Convert the value.
 
         Raises:
-            Unfit: it has not the shape that this needs.
+            Unfit: the value has the wrong shape.
         """
         return value
 
     def work(self, state: StateView) -> Work:
         yield from ()
-        value = value_at(state, self.key, asking(state, self.name))
+        value = value_at(state, self.key, operation_at(state, self.name))
         try:
             return {self.key: self.converted(value)}
         except Unfit as error:
-            who = asking(state, f"{self.name}({self.key!r})")
+            who = operation_at(state, f"{self.name}({self.key!r})")
             raise ArtifactError(f"{who}: the value {error}.") from error
 
     def _reading(self) -> KeyReads:

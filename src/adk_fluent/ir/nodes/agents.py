@@ -63,7 +63,7 @@ def templates_in(instruction: object) -> tuple[str, ...]:
 
 @node
 class ModelSelectorNode(Node):
-    """Chooses the model of an agent at each call; held by the agent, never a step of its own."""
+    """Chooses the model of an agent at each call; the agent holds it, and it is not a step."""
 
     kind: ClassVar[str] = "model_selector"
     strategy: Literal["cost_optimized", "quality_optimized", "budget_bounded", "adaptive"] = "cost_optimized"
@@ -223,13 +223,13 @@ class AgentNode(ParentNode, AgentFields):  # pyright: ignore[reportIncompatibleV
         return [*readers, *callbacks], [*writers, *callbacks]
 
     def touched(self, tool: object) -> Access:
-        """What one of its tools touches: of an adopted agent, also what an agent inside the tool does."""
+        """The state keys that a tool uses; for an adopted agent, also those of agents inside the tool."""
         adopted = self.annotations.adopted
         found = adopted.inside(tool) if adopted is not None else None
         return tool_access(tool) if found is None else found
 
     def sighted(self) -> Iterator[tuple[Via, object, Sightings]]:
-        """What the source of an adopted agent's functions shows: through what, the function, the keys."""
+        """The uses of state in the functions of an adopted agent: the channel, the function and its uses."""
         if self.annotations.adopted is None:
             return
         from adk_fluent.ir.source import sightings  # only what is adopted needs it
@@ -262,15 +262,15 @@ class RemoteAgentNode(Node):
 
     Attributes:
         endpoint: URL of its agent card, or of the service.
-        description: what it is for.
-        timeout_seconds: seconds one call may take.
-        max_bytes: bytes that one answer may have.
-        fallback: what runs instead when the remote fails.
-        declared_reads: state keys sent along.
-        output_key: where its answer is stored.
-        allow_http: whether it may be called unencrypted on another machine.
-        public_only: whether it is refused at an address that is not public, since a card named it.
-        raises: whether its failure ends the run; if not, an event tells of it, and the run goes on.
+        description: the purpose of the agent.
+        timeout_seconds: the longest time of one call, in seconds.
+        max_bytes: the largest answer, in bytes.
+        fallback: the node that runs if the remote agent fails.
+        declared_reads: state keys that are sent with a call.
+        output_key: the state key of its answer.
+        allow_http: True if it may be called without encryption on another machine.
+        public_only: True if its address must be public, because an agent card named it.
+        raises: True if its failure ends the run; if False, an event reports it and the run continues.
     """
 
     kind: ClassVar[str] = "remote"

@@ -29,13 +29,13 @@ class SequenceNode(ParentNode, SequenceFields):  # pyright: ignore[reportIncompa
 
     @property
     def edge_semantics(self) -> tuple[EdgeSemantics, ...]:
-        """How text travels from each child to the next; one fewer than there are children."""
+        """The edges from each child to the next; one fewer than there are children."""
         return tuple(child.annotations.edge or EdgeSemantics() for child in self.children[:-1])
 
 
 @node
 class ParallelNode(ParentNode, ParallelFields):  # pyright: ignore[reportIncompatibleVariableOverride]  # children is a field
-    """Runs its children at the same time, each on a conversation branch of its own."""
+    """Runs its children at the same time, each on a separate branch of the conversation."""
 
     kind: ClassVar[str] = "parallel"
     merge: Literal["wait_all", "first_complete", "interleave"] = "wait_all"

@@ -1,4 +1,4 @@
-"""Nodes that hold an agent of ADK's, which runs as it was given."""
+"""Nodes that hold a native agent, which runs unchanged."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from adk_fluent.ir.sighting import NO_SIGHTINGS, Sightings
 
 @node
 class NativeNode(Node):
-    """A native agent whose inside nobody can see; a clone of it runs.
+    """A native agent whose parts are unknown; a clone of it runs.
 
     Attributes:
         native: the agent.
-        declared: the state keys that it touches, where that was said; else what its source shows.
+        declared: the state keys that the user declared for it; `None` if only its source shows them.
     """
 
     kind: ClassVar[str] = "native"
     speaks: ClassVar[bool] = True
     opaque: ClassVar[bool] = True
     output_key: ClassVar[str | None] = None
-    """Where its answer is stored, as far as anybody knows."""
+    """The state key of its answer, which is unknown."""
     native: Native
     declared: Access | None = None
 
@@ -39,7 +39,7 @@ class NativeNode(Node):
 
     @property
     def voices(self) -> tuple[str, ...]:
-        """The names under which it may speak: its own, and those of the agents in it."""
+        """The author names that its events may have: its name, and those of the agents in it."""
         return (self.name, *self.native.names)
 
     @property
@@ -48,7 +48,7 @@ class NativeNode(Node):
 
     @property
     def seen(self) -> Sightings:
-        """What its source shows of the keys it touches; nothing where that was declared."""
+        """The uses of state that its source shows; none if the user declared its keys."""
         if self.declared is not None:
             return NO_SIGHTINGS
         from adk_fluent.ir.source import sightings  # only what is adopted needs it
@@ -75,11 +75,11 @@ class NativeNode(Node):
 
 @node
 class KnownNativeNode(WrapperNode):
-    """A native agent or workflow that runs as it is, and of which `body` is what could be read.
+    """A native agent or workflow that runs unchanged; `body` describes its known parts for the analysis.
 
     Attributes:
-        native: what a clone of runs in place of `body`.
-        body: what is known of it.
+        native: the agent or workflow; a clone of it runs.
+        body: its known parts as nodes; they do not run.
     """
 
     kind: ClassVar[str] = "known_native"

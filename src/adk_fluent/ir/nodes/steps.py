@@ -90,7 +90,7 @@ class TransformNode(Node):
 
     @property
     def takes_pieces(self) -> bool:
-        """Whether its function takes an answer piece by piece: its parameter is an `AsyncIterator[str]`."""
+        """True if its function takes an answer in chunks: its parameter is an `AsyncIterator[str]`."""
         return not isinstance(self.fn, TransformSpec) and takes_pieces(self.fn)
 
     @property
@@ -121,7 +121,7 @@ class TransformNode(Node):
 
     @property
     def seen(self) -> Sightings:
-        """What source shows of the keys that its function touches; of one in a graph of ADK's."""
+        """The uses of state that the source of its function shows, for a function of an ADK workflow."""
         found = getattr(self.fn, "seen", NO_SIGHTINGS)
         return found if isinstance(found, Sightings) else NO_SIGHTINGS
 
@@ -205,7 +205,7 @@ class TapNode(Node):
 
     @property
     def takes_pieces(self) -> bool:
-        """Whether it can take an answer piece by piece: its function is called with each."""
+        """True: its function is called with each chunk of an answer."""
         return True
 
     @property

@@ -1,24 +1,25 @@
-"""The `S` operations: one frozen class each, which says everything about it.
+"""The operations of `S`: each is one frozen class, which declares everything about it.
 
-An operation is what a `TransformNode` runs: a pure function from the state to the changes that it makes
-there, `None` for a key that goes. Beside that it says which keys it reads and how, its effects on what is
-known about the state (see `adk_fluent.state.effects`), what a step of it is called, and how it is stored.
+A `TransformNode` runs an operation: a pure function from the state to its changes, with `None` for a removed
+key. The operation also declares the keys that it reads, its effects on the state (see
+`adk_fluent.state.effects`), the label of its step and its stored form.
 """
 
 from __future__ import annotations
 
 from adk_fluent.state.operations.base import OPERATIONS, Operation, StateOperation, changes_of
 from adk_fluent.state.operations.checking import Guard, Identity, Log, Require, Validate
-from adk_fluent.state.operations.choosing import Branch, Together, When
+from adk_fluent.state.operations.choosing import Branch, ConditionalTransform, Together
 from adk_fluent.state.operations.keys import Drop, Flatten, Pick, Rename, Unflatten
 from adk_fluent.state.operations.lists import Accumulate, GroupBy, History, Zip
-from adk_fluent.state.operations.values import Compute, Counter, Default, Fn, Merge, Set, Transform
+from adk_fluent.state.operations.values import Compute, Counter, Default, Fn, Merge, Set, TransformValue
 
 __all__ = [
     "OPERATIONS",
     "Accumulate",
     "Branch",
     "Compute",
+    "ConditionalTransform",
     "Counter",
     "Default",
     "Drop",
@@ -37,10 +38,9 @@ __all__ = [
     "Set",
     "StateOperation",
     "Together",
-    "Transform",
+    "TransformValue",
     "Unflatten",
     "Validate",
-    "When",
     "Zip",
     "changes_of",
 ]

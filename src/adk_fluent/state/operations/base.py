@@ -1,4 +1,4 @@
-"""What every `S` operation is, and the form in which one is stored."""
+"""The base of the `S` and `A` operations, the stored form of `S` operations, and their shared functions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from adk_fluent.state.effects import Effect, OneOf, Packs, Unpacks
 
 Changes = Mapping[str, Any]
 
-# The types of the fields of operations. What a field is called says what it is for; these say what it takes.
+# The types of operations' fields. A field's name says what it is for; these names say what it holds.
 Key = str
 Keys = tuple[str, ...]
 KeySet = frozenset[str]
@@ -39,21 +39,21 @@ Found = TypeVar("Found")
 
 
 class Described(TransformSpec):
-    """Base of the operations of `S` and `A`: what each says of itself, and what follows from that.
+    """Base of the operations of `S` and `A`: each declares its reads and effects.
 
-    A subclass has its parameters as fields, and says its `name` and, where there is something to say, what it
-    reads (`_reading`), its effects (`_doing`) and the user's functions in it.
+    A subclass has its parameters as fields. It declares its `name` and, if it has them, its reads
+    (`_reading`), its effects (`_doing`) and the user's functions in it (`functions`).
     """
 
-    __slots__ = ("_access", "_effects", "_reads")  # found when first asked for; no part of the value
+    __slots__ = ("_access", "_effects", "_reads")  # computed when first needed; not part of the value
     _access: Access
     _effects: tuple[Effect, ...]
     _reads: tuple[KeyRead, ...]
 
     name: ClassVar[str] = ""
-    """What it is called in `S` or `A`, in stored graphs, and as a step."""
+    """Its name in `S` or `A`, in stored graphs, and as the label of a step."""
 
-    # --- what it says about itself ----------------------------------------------------------------
+    # --- declared by a subclass -------------------------------------------------------------------
 
     def _reading(self) -> KeyReads:
         return iter(())
@@ -68,10 +68,10 @@ class Described(TransformSpec):
 
     @property
     def step_label(self) -> str:
-        """What a step that runs it is called."""
+        """The label of a step that runs it."""
         return self.name
 
-    # --- what follows from that -------------------------------------------------------------------
+    # --- derived from these declarations ----------------------------------------------------------
 
     @property
     def reads(self) -> tuple[KeyRead, ...]:
@@ -86,7 +86,11 @@ class Described(TransformSpec):
         return self._once("_access", self._touched)
 
     def _once(self, slot: str, find: Callable[[], Found]) -> Found:
-        """Find something once; anew while source is not read, since only what is stored asks so."""
+        """Compute something once, and keep it in a slot.
+
+        While `source_unread` is active the result differs, because it is for the stored form, so it is not
+        kept.
+        """
         if not source_is_read():
             return find()
         try:
@@ -125,19 +129,19 @@ class Described(TransformSpec):
 
 
 class StateOperation(Described):
-    """Base of the `S` operations: beside what each says of itself, what it does (`__call__`)."""
+    """Base of the `S` operations: a function from the state to its changes (`__call__`)."""
 
     elsewhere: ClassVar[frozenset[str]] = frozenset()
-    """The fields that are not among its stored parameters, since something else that is stored says them."""
+    """The fields that its stored form leaves out, because the stored node has them already."""
 
     def __init_subclass__(cls) -> None:
         OPERATIONS[cls.name] = cls
 
     def __call__(self, state: StateView, /) -> Changes:
-        """What it changes: key → the value to write, `None` for a key that goes."""
+        """The changes of the state: key → new value, `None` for a removed key."""
         return {}
 
-    # --- how it is stored -------------------------------------------------------------------------
+    # --- the stored form --------------------------------------------------------------------------
 
     def as_stored(self) -> Operation:
         fields = (field for field in self._defaults if field not in self.elsewhere)
@@ -147,25 +151,25 @@ class StateOperation(Described):
 
     @classmethod
     def restored(cls, params: Mapping[str, Any], access: Access) -> Self:
-        """The operation that was stored with these parameters; what it touches follows from them."""
+        """Restore the operation that was stored with these parameters."""
         return cls(**params)
 
 
 OPERATIONS: Final[dict[str, type[StateOperation]]] = {}
-"""Every operation by name; defining its class puts it here."""
+"""The class of every operation, by name. Python adds a class when it defines it."""
 
 
 @frozen
 class Operation(Frozen):
-    """An operation as stored graphs hold it.
+    """The stored form of an operation.
 
     Attributes:
-        name: which one.
+        name: the name of the operation.
         params: its parameters, as pairs.
-        access: the state keys it touches.
+        access: the state keys that it reads and writes.
     """
 
-    __module__ = "adk_fluent.state.operations"  # where it stood when the first graphs were stored
+    __module__ = "adk_fluent.state.operations"  # stored graphs name the class by this module
 
     name: str
     params: tuple[tuple[str, Any], ...] = ()
@@ -180,22 +184,22 @@ class Operation(Frozen):
         return found.restored(dict(stored.params), stored.access)
 
 
-# --- what operations have in common ---------------------------------------------------------------
+# --- shared by the operations ---------------------------------------------------------------------
 
 
 def each(keys: Iterable[str], level: Level = "required", type: object = None) -> KeyReads:
-    """Reads of several keys, in a stable order."""
+    """The reads of several keys, in a stable order."""
     return (KeyRead(key, "operation", level, type) for key in sorted(set(keys)))
 
 
 def value_at(state: StateView, key: str, who: str) -> Any:
-    """The value at a key that must be there.
+    """The value of a required key.
 
     Args:
-        who: who needs it, as messages call it: `S.transform`.
+        who: the operation that needs it, for the message: `S.transform`.
 
     Raises:
-        MissingKeyError: it is not.
+        MissingKeyError: the key is not set.
     """
     if key not in state:
         raise MissingKeyError(
@@ -206,7 +210,7 @@ def value_at(state: StateView, key: str, who: str) -> Any:
 
 
 def chained(state: StateView, steps: Iterable[TransformNode]) -> dict[str, Any]:
-    """What several transforms change one after another, each on the result of the one before."""
+    """The changes of several transforms in sequence, each applied to the result of the one before."""
     total: dict[str, Any] = {}
     for step in steps:
         view = state.over(total) if isinstance(state, ReadOnlyState) else ReadOnlyState({**state, **total})
@@ -215,10 +219,10 @@ def chained(state: StateView, steps: Iterable[TransformNode]) -> dict[str, Any]:
 
 
 def changes_of(node: Node, state: StateView) -> dict[str, Any]:
-    """What a transform, or a sequence of them, changes in a state, outside a run.
+    """The changes of a state by a transform or a sequence of transforms, outside a run.
 
     Raises:
-        ArgumentError: it consists of something else.
+        ArgumentError: the node has a part that is not a transform.
         TransformError: a function is async, or did not return a dict.
 
     >>> from adk_fluent import S
@@ -230,7 +234,7 @@ def changes_of(node: Node, state: StateView) -> dict[str, Any]:
         if not isinstance(step, TransformNode):
             raise ArgumentError(
                 f"Only S transforms and functions of the state can be called with a state, and "
-                f"{step.name or step.label!r} is none. To run it, use .run() or .ask()."
+                f"{step.name or step.label!r} is neither. To run it, use .run() or .ask()."
             )
     view = ReadOnlyState(state)
     total: dict[str, Any] = {}
@@ -241,7 +245,7 @@ def changes_of(node: Node, state: StateView) -> dict[str, Any]:
 
 
 def _at_once(step: TransformNode, result: object) -> object:
-    """What the function of a step gave, unless it must be awaited."""
+    """Return the result of a step's function, or raise an error if it must be awaited."""
     if not inspect.isawaitable(result):
         return result
     if inspect.iscoroutine(result):

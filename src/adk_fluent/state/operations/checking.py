@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @frozen
 class Guard(StateOperation):
-    """Raises unless a predicate holds."""
+    """Raises an error if a predicate does not hold."""
 
     name: ClassVar[str] = "guard"
     test: Predicate
@@ -47,7 +47,7 @@ class Guard(StateOperation):
 
 @frozen
 class Require(StateOperation):
-    """Raises unless all these keys are there."""
+    """Raises an error if one of these keys is absent."""
 
     name: ClassVar[str] = "require"
     keys: Keys
@@ -69,7 +69,7 @@ class Require(StateOperation):
 
 @frozen
 class Validate(StateOperation):
-    """Raises unless the state fits the fields of a pydantic model."""
+    """Raises an error if the state does not match the fields of a pydantic model."""
 
     name: ClassVar[str] = "validate"
     model: type[BaseModel]
@@ -81,7 +81,7 @@ class Validate(StateOperation):
         if error is None:
             return {}
         problems = error.errors()
-        # `None` in state means absent, so what is not there may be `None`, where the model allows it.
+        # `None` in state means absent, so an absent key counts as `None` if the model allows that.
         if missing := {problem["loc"]: problem for problem in problems if problem["type"] == "missing"}:
             left = _misfit(model, _with_none(values, missing))
             problems = [missing.get(p["loc"], p) for p in left.errors()] if left else []
@@ -102,12 +102,12 @@ class Validate(StateOperation):
 
 
 def _must_be_there(field: FieldInfo) -> bool:
-    """Whether a field has neither a default nor a type that allows `None`, which in state means absent."""
+    """True if a field has no default and its type does not allow `None`, which in state means absent."""
     return field.is_required() and not takes_none(field.annotation)
 
 
 def _misfit(model: type[BaseModel], values: Mapping[str, Any]) -> ValidationError | None:
-    """What of these values does not fit a model, if anything."""
+    """The error for values that do not match a model; `None` if they match."""
     from pydantic import ValidationError
 
     try:
@@ -135,7 +135,7 @@ class Log(StateOperation):
     label: Text
 
     def __call__(self, state: StateView) -> Changes:
-        import logging  # which composing an expression does not need
+        import logging  # only a run needs it
 
         shown = {key: state.get(key) for key in self.keys} if self.keys else dict(state)
         logging.getLogger("adk_fluent.state").info("%s%s", f"{self.label}: " if self.label else "", shown)

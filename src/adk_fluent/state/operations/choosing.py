@@ -1,4 +1,4 @@
-"""The operations that run others: `when`, `branch`, and what `+` makes."""
+"""The operations that run other transforms: `when`, `branch`, and the join of transforms by `+`."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from adk_fluent.state.operations.base import Cases, Changes, Key, StateOperation
 
 
 @frozen
-class When(StateOperation):
-    """Runs some transforms if a predicate holds."""
+class ConditionalTransform(StateOperation):
+    """Runs other transforms if a predicate holds (`S.when`)."""
 
     name: ClassVar[str] = "when"
     test: Predicate
@@ -34,7 +34,7 @@ class When(StateOperation):
 
 @frozen
 class Branch(StateOperation):
-    """Runs the transforms that the value at a key names, or none."""
+    """Runs the transforms of the case that the value of a key names; nothing if there is no such case."""
 
     name: ClassVar[str] = "branch"
     key: Key
@@ -55,7 +55,10 @@ class Branch(StateOperation):
 
 @frozen
 class Together(StateOperation):
-    """Runs all on the same input; what a replacement removes or writes wins over a delta."""
+    """Runs several transforms on the same input, and merges their changes.
+
+    If one of them replaces state, as `S.pick` does, its changes win over those of the others.
+    """
 
     name: ClassVar[str] = "together"
     steps: Steps

@@ -1,4 +1,4 @@
-"""The operations that decide which keys there are: `pick`, `drop`, `rename`, `flatten`, `unflatten`."""
+"""The operations that remove or rename keys: `pick`, `drop`, `rename`, `flatten`, `unflatten`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from adk_fluent.state.operations.base import Changes, Key, Keys, KeySet, Pairs, 
 
 @frozen
 class Pick(StateOperation):
-    """Keeps only these keys of the session."""
+    """Removes all session-scoped keys except these."""
 
     name: ClassVar[str] = "pick"
     semantics: ClassVar[Semantics] = "replace_session"
@@ -36,11 +36,11 @@ class Pick(StateOperation):
 
 @frozen
 class Drop(StateOperation):
-    """Removes these keys, as far as they are of the session."""
+    """Removes those of these keys that are session-scoped."""
 
     name: ClassVar[str] = "drop"
     semantics: ClassVar[Semantics] = "delete_keys"
-    elsewhere: ClassVar[frozenset[str]] = frozenset({"keys"})  # the node's `affected_keys` say them
+    elsewhere: ClassVar[frozenset[str]] = frozenset({"keys"})  # the stored node has them in `affected_keys`
     keys: KeySet = frozenset()
 
     def __call__(self, state: StateView) -> Changes:
@@ -62,7 +62,7 @@ class Drop(StateOperation):
 
 @frozen
 class Rename(StateOperation):
-    """Moves values to new keys, all at the same time; an old key that is not there does nothing."""
+    """Moves values to new keys, all at the same time; an absent old key has no effect."""
 
     name: ClassVar[str] = "rename"
     semantics: ClassVar[Semantics] = "delete_keys"
@@ -106,7 +106,7 @@ class Flatten(StateOperation):
 
 @frozen
 class Unflatten(StateOperation):
-    """Puts the keys that `flatten` made back together."""
+    """Joins the keys that `flatten` made to dicts again."""
 
     name: ClassVar[str] = "unflatten"
 

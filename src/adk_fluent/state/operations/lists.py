@@ -15,7 +15,7 @@ from adk_fluent.state.operations.base import Changes, Key, Keys, StateOperation,
 
 @frozen
 class Accumulate(StateOperation):
-    """Appends a value to the list at another key, if there is one."""
+    """Appends the value of a key, if it has one, to the list at another key."""
 
     name: ClassVar[str] = "accumulate"
     key: Key
@@ -33,7 +33,7 @@ class Accumulate(StateOperation):
 
 @frozen
 class History(StateOperation):
-    """Appends a value, if there is one, to a list of its last few."""
+    """Appends the value of a key, if it has one, to the list of its last `max_size` values."""
 
     name: ClassVar[str] = "history"
     key: Key
@@ -41,7 +41,7 @@ class History(StateOperation):
 
     @property
     def into(self) -> str:
-        """Where the list is."""
+        """The key of the list."""
         return f"{self.key}_history"
 
     def __call__(self, state: StateView) -> Changes:
@@ -58,7 +58,7 @@ class History(StateOperation):
 
 @frozen
 class Zip(StateOperation):
-    """Makes one list of rows of several lists of the same length."""
+    """Joins several lists of the same length to one list of rows."""
 
     name: ClassVar[str] = "zip"
     keys: Keys
@@ -81,7 +81,7 @@ class Zip(StateOperation):
 
 @frozen
 class GroupBy(StateOperation):
-    """Sorts the items of a list into a dict of lists by the text of what a function makes of each."""
+    """Groups the items of a list in a dict of lists; the key of an item is a function's result, as text."""
 
     name: ClassVar[str] = "group_by"
     key: Key

@@ -44,7 +44,7 @@ class Set(StateOperation):
 
 @frozen
 class Default(StateOperation):
-    """Writes these values where the key is absent."""
+    """Writes each of these values if its key is absent."""
 
     name: ClassVar[str] = "default"
     values: Constants
@@ -58,7 +58,7 @@ class Default(StateOperation):
 
 @frozen
 class Merge(StateOperation):
-    """Combines several values into one: by a function, or as text, one per line, absent ones left out."""
+    """Combines several values in one: by a function, or as text, one line for each value that is set."""
 
     name: ClassVar[str] = "merge"
     keys: Keys
@@ -89,8 +89,8 @@ class Merge(StateOperation):
 
 
 @frozen
-class Transform(StateOperation):
-    """Replaces a value by what a function makes of it."""
+class TransformValue(StateOperation):
+    """Replaces a value by the result of a function of it."""
 
     name: ClassVar[str] = "transform"
     key: Key
@@ -112,7 +112,7 @@ class Transform(StateOperation):
 
 @frozen
 class Compute(StateOperation):
-    """Writes each key with what its function makes of the state."""
+    """Writes each key with the result of its function of the state."""
 
     name: ClassVar[str] = "compute"
     values: Computed
@@ -138,8 +138,8 @@ class Fn(StateOperation):
     """Runs a function of the state.
 
     Attributes:
-        fn: gives the changes, or an awaitable of them, which the backend awaits.
-        declared: what it touches, as far as that was said.
+        fn: returns the changes, or an awaitable of them, which the backend awaits.
+        declared: the state keys that the user declared for it.
     """
 
     name: ClassVar[str] = "fn"
@@ -168,7 +168,7 @@ class Fn(StateOperation):
 
     @property
     def _is_read(self) -> bool:
-        """Whether nothing was declared, so that its source says it."""
+        """True if the user declared nothing, so that the keys come from its source."""
         return self.declared == UNKNOWN_ACCESS
 
     def _touched(self) -> Access:
@@ -185,7 +185,7 @@ class Fn(StateOperation):
 
 @frozen
 class Counter(StateOperation):
-    """Adds to the number at a key, which starts at 0."""
+    """Adds `step` to the number at a key; an absent key counts as 0."""
 
     name: ClassVar[str] = "counter"
     key: Key

@@ -12,8 +12,17 @@ from google.adk.artifacts import BaseArtifactService
 from google.adk.sessions import Session
 from google.genai import types
 
-from adk_fluent.artifacts.asking import Delete, File, Latest, Load, Names, Request, Save, Work
-from adk_fluent.artifacts.mime import Mime
+from adk_fluent.artifacts.filenames import Mime
+from adk_fluent.artifacts.requests import (
+    DeleteFile,
+    File,
+    LatestVersion,
+    ListFiles,
+    LoadFile,
+    Request,
+    SaveFile,
+    Work,
+)
 from adk_fluent.backends.adk.artifacts.parts import to_file, to_part
 from adk_fluent.backends.adk.artifacts.recorded import really_keeping
 from adk_fluent.errors import ArtifactError, sentence, what_happened
@@ -62,7 +71,7 @@ class Files:
         try:
             request = next(work)
             while True:
-                acted = acted or isinstance(request, Save | Delete)
+                acted = acted or isinstance(request, SaveFile | DeleteFile)
                 request = work.send(await self.answer(request))
         except StopIteration as done:
             return done.value, acted
@@ -70,17 +79,17 @@ class Files:
     async def answer(self, request: Request) -> Any:
         """What the service says to a request."""
         match request:
-            case Save():
+            case SaveFile():
                 return await self._save(request)
-            case Load(filename, version):
+            case LoadFile(filename, version):
                 return to_file(await self.part(filename, version))
-            case Latest(filename):
+            case LatestVersion(filename):
                 await self.part(filename)
                 versions = await self._ask("list_versions", filename=filename)
                 return max(versions)
-            case Names():
+            case ListFiles():
                 return sorted(await self._ask("list_artifact_keys"))
-            case Delete(filename):
+            case DeleteFile(filename):
                 return await self._ask("delete_artifact", filename=filename)
 
     async def part(self, filename: str, version: int | None = None) -> types.Part:
@@ -112,7 +121,7 @@ class Files:
             "save_artifact", filename=filename, artifact=part, custom_metadata=metadata or None
         )
 
-    async def _save(self, request: Save) -> int:
+    async def _save(self, request: SaveFile) -> int:
         lock = _SAVING.setdefault(
             (id(really_keeping(self._service())), id(asyncio.get_running_loop())), asyncio.Lock()
         )

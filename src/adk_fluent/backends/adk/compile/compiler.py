@@ -63,7 +63,7 @@ from adk_fluent.backends.adk.steps.shells import known_as
 from adk_fluent.backends.adk.steps.timing import TimeoutComposite
 from adk_fluent.backends.adk.tools.making import native_tools
 from adk_fluent.backends.adk.tools.scope import Making
-from adk_fluent.context.sources import Default
+from adk_fluent.context.sources import DefaultContext
 from adk_fluent.context.spec import Context
 from adk_fluent.contracts.providing import unprovided
 from adk_fluent.contracts.refusals import UNSUPPORTED, refuse
@@ -154,7 +154,7 @@ def _agent(node: Node, scope: Compilation) -> BaseAgent:
     if isinstance(options := values.get("generate_content_config"), GenerateOptions):
         values["generate_content_config"] = _generate_config(node, options)
     if delivering is None and _asks_a_model(node.instruction):
-        delivering = Delivering(Default(), scope.named.origins)
+        delivering = Delivering(DefaultContext(), scope.named.origins)
     if delivering is not None or "instruction" in values:
         values["instruction"] = compile_instruction(values.get("instruction"), delivering)
     if "global_instruction" in values:

@@ -13,8 +13,7 @@ from google.genai import types
 
 from adk_fluent.backends.adk.events.approvals import CONFIRMATION
 from adk_fluent.backends.adk.events.signals import live, spoken_text
-from adk_fluent.context.entries import CODE, USER, Call, Entry, FileRef, Response
-from adk_fluent.context.rendering import line
+from adk_fluent.context.entries import CODE, USER, CallPart, Entry, FileRef, ResponsePart, line
 
 INTERNAL: Final = frozenset({CONFIRMATION, "adk_request_credential", "adk_request_input", "adk_framework"})
 """Function names under which ADK talks to itself or to the client; no model sees them."""
@@ -115,12 +114,12 @@ def _entry(index: int, event: Event, origins: Mapping[str, str]) -> Entry:
         branch=event.branch,
         files=tuple(file for at, part in enumerate(parts) if (file := _file(part, (index, at)))),
         function_calls=tuple(
-            Call(call.name or "", dumped(call.args), call.id or "", (index, at))
+            CallPart(call.name or "", dumped(call.args), call.id or "", (index, at))
             for at, part in enumerate(parts)
             if (call := part.function_call)
         ),
         function_responses=tuple(
-            Response(answer.name or "", dumped(answer.response), answer.id or "", (index, at))
+            ResponsePart(answer.name or "", dumped(answer.response), answer.id or "", (index, at))
             for at, part in enumerate(parts)
             if (answer := part.function_response)
         ),
@@ -210,7 +209,7 @@ def _part(events: Sequence[Event], at: tuple[int, int]) -> types.Part:
     return content.parts[at[1]]
 
 
-def _answered(part: types.Part, answer: Response) -> types.Part:
+def _answered(part: types.Part, answer: ResponsePart) -> types.Part:
     """The part with the result as the entry has it, where a filter changed it."""
     given = part.function_response
     assert given is not None

@@ -43,8 +43,8 @@ from adk_fluent.tools.sources import (
     UrlContext,
     VertexAiSearch,
 )
-from adk_fluent.tools.spec import Together, Tool
-from adk_fluent.tools.wrappers import Cache, Confirm, Retry, Timeout, Transform
+from adk_fluent.tools.spec import Tool, ToolGroup
+from adk_fluent.tools.wrappers import CachedTool, ConfirmedTool, RetriedTool, TimedTool, TransformedTool
 
 
 def native_tools(tools: Iterable[object], making: Making) -> list[Any]:
@@ -121,29 +121,29 @@ def _named(function: Callable[..., Any], name: str) -> Callable[..., Any]:
     return named
 
 
-def _confirm(tool: Confirm, making: Making) -> Native:
+def _confirm(tool: ConfirmedTool, making: Making) -> Native:
     when = None if tool.when is None else deciding(tool.when, making)
     return around(made(tool.tool, making), Asking(when))
 
 
-def _timeout(tool: Timeout, making: Making) -> Native:
+def _timeout(tool: TimedTool, making: Making) -> Native:
     return around(made(tool.tool, replace(making, threads=True)), Timing(tool.seconds))
 
 
-def _cache(tool: Cache, making: Making) -> Native:
+def _cache(tool: CachedTool, making: Making) -> Native:
     return around(made(tool.tool, making), Caching(tool.ttl, tool.key))
 
 
-def _retry(tool: Retry, making: Making) -> Native:
+def _retry(tool: RetriedTool, making: Making) -> Native:
     policy = retry(tool.attempts, tool.backoff_base, tool.on, tools=True, jitter=tool.jitter)
     return around(made(tool.tool, making), Retrying(policy))
 
 
-def _transform(tool: Transform, making: Making) -> Native:
+def _transform(tool: TransformedTool, making: Making) -> Native:
     return around(made(tool.tool, making), Changing(tool.pre, tool.post))
 
 
-def _together(tool: Together, making: Making) -> Native:
+def _together(tool: ToolGroup, making: Making) -> Native:
     raise AssertionError("an agent holds the parts of what stands for several tools")
 
 
@@ -159,11 +159,11 @@ MAKERS: Final[Mapping[type[Tool], Callable[[Any, Making], Native]]] = {
     OpenApi: openapi,
     Skill: skill,
     Mock: _mock,
-    Confirm: _confirm,
-    Timeout: _timeout,
-    Cache: _cache,
-    Retry: _retry,
-    Transform: _transform,
-    Together: _together,
+    ConfirmedTool: _confirm,
+    TimedTool: _timeout,
+    CachedTool: _cache,
+    RetriedTool: _retry,
+    TransformedTool: _transform,
+    ToolGroup: _together,
 }
 """Operation → what makes ADK's tool of it."""

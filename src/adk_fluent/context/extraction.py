@@ -1,4 +1,4 @@
-"""The `C` operations in which a model makes something of the conversation, which is also written to state."""
+"""The `C` operations in which a helper model extracts data or facts, which are also written to state."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from adk_fluent.context.asking import Ask, Asking, Expected, Rejected, Result, Volume
-from adk_fluent.context.entries import Entries, Scene
-from adk_fluent.context.model_operations import Asked, synthetic
-from adk_fluent.context.rendering import show, text
-from adk_fluent.context.view import View
+from adk_fluent.context.entries import Entries, Scene, show, text
+from adk_fluent.context.helper_requests import Ask, Asking, Expected, Rejected, Result, Volume
+from adk_fluent.context.model_operations import ModelOperation, synthetic
+from adk_fluent.context.view import ContextView
 from adk_fluent.ir.frozen import frozen
 
 if TYPE_CHECKING:
@@ -25,8 +24,8 @@ EXTRACT: Final = (
 )
 
 
-class _Making(Asked):
-    """What a model makes of a selection, in its place; also written to state."""
+class _Extraction(ModelOperation):
+    """Base of the operations that replace a selection by a model's answer and write the answer to state."""
 
     __slots__ = ()
     makes: ClassVar[bool] = True
@@ -36,14 +35,14 @@ class _Making(Asked):
 
     @property
     def prompt(self) -> str:
-        """What stands before the conversation in its question."""
+        """The start of the request; the conversation follows it."""
         return DISTILL
 
     def expected(self, given: Volume, answer: float) -> Expected:
         if given.tokens <= 0:
             return (), given
-        asked = self.asked_once(self.model, self.prompt, given.tokens, answer)
-        return asked, Volume(0.0, question=given.question)  # what it makes is shown as a state value
+        asked = self.one_request(self.model, self.prompt, given.tokens, answer)
+        return asked, Volume(0.0, question=given.question)  # the answer counts as a state value
 
     @property
     def own_writes(self) -> frozenset[str]:
@@ -52,13 +51,13 @@ class _Making(Asked):
     def surely_written(self, *, anything: bool) -> frozenset[str]:
         return self.own_writes if anything else frozenset()
 
-    def sees(self, given: View) -> View:
+    def sees(self, given: ContextView) -> ContextView:
         return replace(given.some(unknown=True).beside([self.into]), made=True)
 
 
 @frozen
-class Extract(_Making):
-    """Data that a model finds."""
+class Extract(_Extraction):
+    """Data of a schema that a model finds in the conversation."""
 
     op: ClassVar[str] = "extract"
 
@@ -89,8 +88,8 @@ class Extract(_Making):
 
 
 @frozen
-class Distill(_Making):
-    """The facts that a model finds."""
+class Distill(_Extraction):
+    """The facts that a model finds in the conversation."""
 
     op: ClassVar[str] = "distill"
 
@@ -106,7 +105,7 @@ class Distill(_Making):
 
 
 def _replaced(entries: Entries, said: Entries, into: str, value: object) -> Result:
-    """What was found stands for what it was found in, and is written to state."""
+    """Replace the entries `said` by the value that a model found in them, and write it to state."""
     made = replace(synthetic(said), kind="state", author=into, text=show(value))
     return (*(entry for entry in entries if entry.kind == "state"), made), ((into, value),)
 

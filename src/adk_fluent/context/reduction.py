@@ -1,4 +1,10 @@
-"""Making a context smaller: without its tool use in full, without repetition, and by leaving entries out."""
+"""Functions that make a selection smaller: compaction, removal of repeated texts, and fitting to a limit.
+
+`fitted` leaves out whole groups of entries until the rest fits. A tool call and its results are one group,
+because a provider refuses half a pair. It removes groups of the lowest tier first, then in the order of the
+strategy. Only a text that exceeds the limit alone is cut. The simple way, to cut the joined text at the
+limit, would tear pairs and lose state values.
+"""
 
 from __future__ import annotations
 
@@ -9,20 +15,28 @@ from dataclasses import replace
 from math import sqrt
 from typing import Final
 
-from adk_fluent.context.entries import Call, CountTokens, Entries, Entry, Response, Scene
-from adk_fluent.context.rendering import line, tokens
+from adk_fluent.context.entries import (
+    CallPart,
+    CountTokens,
+    Entries,
+    Entry,
+    ResponsePart,
+    Scene,
+    line,
+    tokens,
+)
 
 Narrowing = Callable[[Entries, Scene], Entries]
 
 
 def on_events(narrow: Narrowing, entries: Entries, scene: Scene) -> Entries:
-    """Narrow the conversation, leaving what is shown beside it."""
+    """Apply `narrow` to the conversation, and keep the state values beside it."""
     shown = tuple(entry for entry in entries if entry.kind == "state")
     return shown + narrow(tuple(entry for entry in entries if entry.kind != "state"), scene)
 
 
 def compacted(entries: Entries, scene: Scene) -> Entries:
-    """Adjacent texts of one author joined, and each finished tool call and its result in one line."""
+    """Join adjacent texts of one author, and write each finished tool call and its result in one line."""
     results = {answer.id: answer.result for entry in entries for answer in entry.function_responses}
     calls = {call.id for entry in entries for call in entry.function_calls}
     done = results.keys() & calls
@@ -40,7 +54,7 @@ def compacted(entries: Entries, scene: Scene) -> Entries:
 
 
 def _collapsed(entry: Entry, results: Mapping[str, str], done: Iterable[str]) -> Entry:
-    """The entry with each finished tool call, and its result, as one piece of text at the call."""
+    """Replace each finished tool call in an entry by one line of text, which includes the result."""
     finished = [call for call in entry.function_calls if call.id in done]
     lines = [f"({call.name}({call.args}) gave {results[call.id]})" for call in finished]
     return replace(
@@ -58,11 +72,11 @@ def _adjoins(first: Entry, second: Entry) -> bool:
 
 
 SIMILAR: Final = 0.85
-"""Texts whose word counts have at least this cosine say the same, for `dedup("semantic")`."""
+"""The least cosine between the word counts of two texts that `dedup("semantic")` takes for the same."""
 
 
 def once(entries: Entries, strategy: str) -> Entries:
-    """Each text once, where it was said first."""
+    """Keep each text once, at its first place."""
     kept: list[Entry] = []
     seen: set[str] = set()
     alike = _Alike()
@@ -83,15 +97,15 @@ def _words(text: str) -> list[str]:
 
 
 class _Alike:
-    """Texts that can be asked whether one of them has nearly the words of another text."""
+    """An index of texts that finds one with nearly the same words as another text."""
 
     def __init__(self) -> None:
         self._places: dict[str, list[tuple[int, int]]] = {}
-        """Word → the texts that have it, and how often."""
+        """Word → the indexes of the texts that have it, with the counts."""
         self._sizes: list[float] = []
 
     def has(self, text: str) -> bool:
-        """Whether the word counts of a text and of one that was added have a cosine of at least `SIMILAR`."""
+        """True if an added text and this text have word counts with a cosine of at least `SIMILAR`."""
         counts = Counter(text.split())
         size = sqrt(sum(n * n for n in counts.values()))
         products: Counter[int] = Counter()
@@ -101,7 +115,7 @@ class _Alike:
         return any(product >= SIMILAR * size * self._sizes[place] for place, product in products.items())
 
     def add(self, text: str) -> None:
-        """Remember a text."""
+        """Add a text to the index."""
         counts = Counter(text.split())
         for word, count in counts.items():
             self._places.setdefault(word, []).append((len(self._sizes), count))
@@ -117,15 +131,15 @@ def _without_repeats(entries: Entries, scene: Scene) -> Entries:
 
 
 SHRINKING: Final[tuple[Narrowing, ...]] = (_unchanged, compacted, _without_repeats)
-"""What is tried, one after another, to make a context fit before anything is left out."""
+"""The steps to try, one after another, before entries are left out."""
 
 
 def fitted(entries: Entries, limit: int, count: CountTokens, strategy: str = "tail") -> Entries:
-    """What of `entries` fits into `limit` tokens.
+    """Leave out entries until the rest has at most `limit` tokens.
 
-    Of entries of the lowest tier, those go first that `strategy` gives up: the oldest for `tail`, the newest
-    for `head`, the middle ones for `middle`; values of the state go last. A call and its result go together.
-    A text that would not even fit alone is cut short, if a piece of it fits beside the rest.
+    It leaves out entries of the lowest tier first. Among these, `strategy` decides: `tail` leaves out the
+    oldest, `head` the newest, and `middle` those in the middle; state values are last. A tool call and its
+    results go together. A text that exceeds the limit alone is cut, if a part of it fits beside the rest.
     """
     costs = [count(line(entry) + "\n") for entry in entries]
     total = sum(costs)
@@ -148,7 +162,7 @@ def fitted(entries: Entries, limit: int, count: CountTokens, strategy: str = "ta
 
 
 def _groups(entries: Entries) -> list[tuple[int, ...]]:
-    """Positions that must stay or go together: a tool call with its results."""
+    """The positions of entries in groups that stay or go together: a tool call with its results."""
     owner: dict[str, int] = {}
     groups: dict[int, list[int]] = {}
     for position, entry in enumerate(entries):
@@ -162,7 +176,7 @@ def _groups(entries: Entries) -> list[tuple[int, ...]]:
     return [tuple(sorted(group)) for group in groups.values()]
 
 
-def _uses(entry: Entry) -> tuple[Call | Response, ...]:
+def _uses(entry: Entry) -> tuple[CallPart | ResponsePart, ...]:
     return (*entry.function_calls, *entry.function_responses)
 
 
@@ -182,11 +196,11 @@ def _sacrifice(entries: Entries, strategy: str) -> Callable[[tuple[int, ...]], t
 
 
 CUT: Final = "[...]"
-"""Stands where text was cut off."""
+"""The mark where text was cut off."""
 
 
 def _cut(entry: Entry, limit: int, count: CountTokens, *, from_start: bool) -> Entry | None:
-    """The entry with as much of its text as fits, from its start or its end; `None` if nothing does."""
+    """The entry with the longest start or end of its text that fits; `None` if none fits."""
     if not entry.text or entry.files or entry.is_tool_use:
         return None
 

@@ -1,4 +1,11 @@
-"""The text of a prompt: pure functions, but for asking a model, which the caller does."""
+"""The text of a prompt in a state.
+
+`resolve` does it in three stages. `settle` replaces each condition (`P.when`) by the parts that hold in this
+state. Then the caller's `call_model` answers one question for each part that a helper model rewrites. At last
+`segments_of` brings the sections into their order and returns text and placeholders; only now placeholders
+are filled, so that braces in a state value or in a model's answer stay as they are. The functions are pure:
+the caller asks the model and fills artifacts.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +28,10 @@ HEADERS: Final[Mapping[str, str]] = {
     "format": "Output Format:",
     "example": "Examples:",
 }
-"""The standard sections in their order, each with the line above its text."""
+"""The standard sections in their order, each with its header, the line above its text."""
 
 UNNAMED: Final = frozenset({"template", "from_state", "rewritten"})
-"""Sections without a line above their text; they stand where custom sections do."""
+"""Names of parts without a header; in the order of sections they count as custom sections."""
 
 CHARACTERS_PER_TOKEN = 4
 """The usual estimate for English text; a model's tokenizer counts differently."""
@@ -42,13 +49,13 @@ ADAPT = (
 Block = tuple[Segment, ...]
 Cut = Callable[[str], Block]
 Written = Mapping["Rewrite", str]
-"""What a model made of each part that it rewrites."""
+"""The answer of a helper model for each part that it rewrote."""
 
 NOTHING: Final[Mapping[Any, Any]] = MappingProxyType({})
 
 
 def text_of(prompt: PromptSpec) -> str:
-    """The text of a static prompt, its placeholders as they are."""
+    """The text of a static prompt, with its `{key}` placeholders."""
     return "".join(_plain(_arranged(prompt, lambda text: (text,))))
 
 
@@ -57,18 +64,18 @@ def render(prompt: PromptSpec, state: Mapping[str, Any]) -> str:
 
     Raises:
         MissingKeyError: a placeholder without `?` names a key that is not set.
-        ExpressionError: only a model can tell the text, or it names an artifact.
+        ExpressionError: a helper model must rewrite the prompt, or the prompt names an artifact.
     """
     settled = settle(prompt, state)
     if settled.needs_model:
-        raise ExpressionError(f"Only a model can tell this prompt; await .resolve(): {prompt!r:.60}")
+        raise ExpressionError(f"A helper model must rewrite this prompt; await .resolve(): {prompt!r:.60}")
     return _filled(segments_of(settled, state), state)
 
 
 async def resolve(
     prompt: PromptSpec, state: Mapping[str, Any], call_model: CallModel, fill: Fill | None = None
 ) -> str:
-    """The text of a prompt in a state, rewritten by a model where it says so."""
+    """The text of a prompt in a state, once a helper model rewrote what `compress` and `adapt` ask for."""
     settled = settle(prompt, state)
     written: dict[Rewrite, str] = {}
     for rewrite in (each for part in settled.parts for each in part.rewrites):
@@ -81,7 +88,7 @@ async def resolve(
 
 
 def question_for(rewrite: Rewrite, text: str) -> str | None:
-    """What a model is asked, or `None` for a text that is short enough as it is."""
+    """The request to the helper model, or `None` if the text is already short enough."""
     if rewrite.operation == "adapt":
         return ADAPT.format(audience=rewrite.audience, text=text)
     if rewrite.max_tokens is None:
@@ -92,7 +99,7 @@ def question_for(rewrite: Rewrite, text: str) -> str | None:
 
 
 def settle(prompt: PromptSpec, state: Mapping[str, Any]) -> PromptSpec:
-    """The prompt with each `when` replaced by what it holds, or by nothing.
+    """The prompt with each `when` replaced by its parts if its condition holds, and left out otherwise.
 
     Raises:
         PredicateError: a predicate raised, or must be awaited.
@@ -106,10 +113,10 @@ def settle(prompt: PromptSpec, state: Mapping[str, Any]) -> PromptSpec:
 def segments_of(
     prompt: PromptSpec, state: Mapping[str, Any], written: Written = NOTHING
 ) -> tuple[Segment, ...]:
-    """A settled prompt in pieces: text, and placeholders to fill.
+    """A settled prompt as segments: texts, and placeholders to fill.
 
     Args:
-        written: what a model made of each part that it rewrites; such text has no placeholders any more.
+        written: the answers of helper models. Braces in them are text, not placeholders.
     """
     return tuple(_arranged(prompt, segments, state, written))
 
@@ -120,7 +127,7 @@ def _arranged(
     state: Mapping[str, Any] = NOTHING,
     written: Written = NOTHING,
 ) -> list[Segment]:
-    """The pieces of a settled prompt, section after section."""
+    """The segments of a settled prompt, section after section."""
     sections: dict[str, list[Block]] = {}
     for part in prompt.parts:
         block = part.block(cut, state, written)
@@ -132,7 +139,7 @@ def _arranged(
 
 
 def _order(prompt: PromptSpec, present: Mapping[str, object]) -> list[str]:
-    """The names of the sections there are, in the order they are shown."""
+    """The names of the present sections, in the order in which the text shows them."""
     wanted = [*prompt.order, "rewritten", *HEADERS, *present]
     return [name for name in dict.fromkeys(wanted) if name in present]
 

@@ -1,4 +1,10 @@
-"""Specs that join others: `+` and `|`."""
+"""Composition of specs: `a + b` is a union, and `a | b` is a pipe.
+
+A sum first joins what its sources select, then applies its filters to the whole. Each property of a sum or
+pipe, such as `sees`, follows from its parts in the same way as `applied`, so that the analysis before a run
+agrees with the run. A part under a condition (`C.when`) may be absent; the properties hold with and without
+it.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +13,16 @@ from typing import TYPE_CHECKING, ClassVar
 
 from adk_fluent.context.entries import Entries, Scene, Selection
 from adk_fluent.context.spec import Context
-from adk_fluent.context.view import View, either
+from adk_fluent.context.view import ContextView, any_of
 from adk_fluent.ir.frozen import frozen
 
 if TYPE_CHECKING:
-    from adk_fluent.context.asking import Selecting
+    from adk_fluent.context.helper_requests import Selecting
 
 
 @frozen
 class _Joined(Context):
-    """Several specs with a sign between them."""
+    """Base of the specs that join others with an operator."""
 
     sign: ClassVar[str] = ""
     wraps: ClassVar[bool] = True
@@ -35,7 +41,7 @@ class _Joined(Context):
 
 @frozen
 class Sum(_Joined):
-    """What any of its selections sees, through its filters."""
+    """The union of what its sources select, filtered by its filters (`a + b`)."""
 
     op: ClassVar[str] = "sum"
     sign: ClassVar[str] = " + "
@@ -73,14 +79,14 @@ class Sum(_Joined):
                 given = yield from part.applied(given, scene)
         return given
 
-    def sees(self, given: View) -> View:
+    def sees(self, given: ContextView) -> ContextView:
         sources = [part for part in self.parts if part.is_selection]
         if sources:
             seen = [part.sees_in_sum(given) for part in sources]
-            if not any(part.always_selects for part in sources):  # then none of them may be there
+            if not any(part.always_selects for part in sources):  # then all of them may be absent
                 seen.append(given.perhaps())
-            given = either(seen)
-            if any(False in part.ways for part in sources):  # what is left of it may filter the whole
+            given = any_of(seen)
+            if any(False in part.ways for part in sources):  # without its source, a part filters the whole
                 given = given.perhaps()
         for part in self.parts:
             if not part.is_selection:
@@ -92,14 +98,14 @@ class Sum(_Joined):
 
 
 def _union(first: Entries, second: Entries) -> Entries:
-    """Both, each entry once; of two versions of one entry the first stays."""
+    """The entries of both, each once; of two versions of an entry the first stays."""
     have = {entry.identity for entry in first}
     return first + tuple(entry for entry in second if entry.identity not in have)
 
 
 @frozen
 class Pipe(_Joined):
-    """What its first part selects, through the others."""
+    """The selection of its first part, passed through the other parts in order (`a | b`)."""
 
     op: ClassVar[str] = "pipe"
     sign: ClassVar[str] = " | "
@@ -115,7 +121,7 @@ class Pipe(_Joined):
 
     @property
     def is_untouched(self) -> bool:
-        first = True  # whether a part may be the first, since those before it may vanish
+        first = True  # True if this part may be the first, because all parts before it may be absent
         for part in self.parts:
             if not part.is_untouched and (first or not part.only_adds):
                 return False
@@ -138,7 +144,7 @@ class Pipe(_Joined):
             given = yield from part.piped(given, scene)
         return given
 
-    def sees(self, given: View) -> View:
+    def sees(self, given: ContextView) -> ContextView:
         first, *others = self.parts
         given = first.sees(given)
         for part in others:
@@ -147,7 +153,7 @@ class Pipe(_Joined):
 
 
 def added(left: Context, right: Context) -> Context:
-    """`left + right`: what stands in it twice counts once."""
+    """Return `left + right`; equal parts count once."""
     parts: list[Context] = []
     for part in (*_parts(Sum, left), *_parts(Sum, right)):
         if part not in parts:
@@ -156,7 +162,7 @@ def added(left: Context, right: Context) -> Context:
 
 
 def piped(left: Context, right: Context) -> Context:
-    """`left | right`."""
+    """Return `left | right`."""
     return _joined(Pipe, left, right, (*_parts(Pipe, left), *_parts(Pipe, right)))
 
 
