@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Coroutine, Iterator
 from functools import wraps
-from types import TracebackType
+from types import CoroutineType, TracebackType
 from typing import Any, Final, ParamSpec, TypeVar, cast
 
 from adk_fluent.errors import ADKFluentError
@@ -45,7 +45,7 @@ class brief:  # written like contextlib's `suppress`
                     each.__suppress_context__ = True
 
 
-def briefly(call: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
+def briefly(call: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, CoroutineType[Any, Any, T]]:
     """Put `brief()` around each call of a coroutine function."""
 
     @wraps(call)

@@ -10,10 +10,13 @@ state key it concerns, and what to do about it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, Protocol
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 from adk_fluent._lazy import listing
+
+if TYPE_CHECKING:
+    from adk_fluent.backends.events import RunResult
 
 MAX_CAUSE: Final = 300
 """Characters that a message takes over of another error's; providers answer with whole JSON documents."""
@@ -118,54 +121,11 @@ class CodecError(ADKFluentError):
 # --- The run went wrong. --------------------------------------------------------------------------
 
 
-class _RunSoFar(Protocol):
-    """The `RunResult` of a run that failed, as its error needs to know it.
-
-    Attributes:
-        state: the session's state after the run; absent keys are left out.
-        session_id: the session it ran in.
-    """
-
-    state: dict[str, Any]
-    session_id: str
-
-    @property
-    def text(self) -> str:
-        """The text of the last answer to the user."""
-        ...
-
-    @property
-    def visible(self) -> Sequence[Any]:
-        """The events that the user should see."""
-        ...
-
-    @property
-    def pending(self) -> Sequence[Any]:
-        """The questions for which the run waits."""
-        ...
-
-    @property
-    def usage(self) -> Mapping[tuple[str, str], Any]:
-        """Tokens used and what they cost, by agent and model."""
-        ...
-
-    def by(self, author: str) -> Sequence[Any]:
-        """The events of one agent."""
-        ...
-
-    def __iter__(self) -> Iterator[Any]: ...
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, index: Any, /) -> Any: ...
-
-
 class RunError(ADKFluentError):
     """Base of errors raised while a pipeline runs, and what an error event raises that nothing catches.
 
     Attributes:
-        result: what the run did until then, a `RunResult`: its events, state and usage; `None` where none
-            had begun. `run`, `ask`, `map`, `stream`, `session` and `resume` set it.
+        result: the events, state and usage of the run until then; `None` if it had not begun. `run`, `ask`, `map`, `stream`, `session` and `resume` set it.
 
     Example:
         >>> import asyncio
@@ -180,7 +140,7 @@ class RunError(ADKFluentError):
         Hello.
     """
 
-    result: _RunSoFar | None = None
+    result: RunResult[Any] | None = None
 
 
 def no_answer(agent: str, problem: str) -> str:
