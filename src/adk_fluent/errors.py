@@ -125,7 +125,8 @@ class RunError(ADKFluentError):
     """Base of errors raised while a pipeline runs, and what an error event raises that nothing catches.
 
     Attributes:
-        result: the events, state and usage of the run until then; `None` if it had not begun. `run`, `ask`, `map`, `stream`, `session` and `resume` set it.
+        result: the events, state and usage of the run until then; `None` if it had not begun. `run`, `ask`,
+            `map`, `stream`, `session` and `resume` set it.
 
     Example:
         >>> import asyncio

@@ -85,7 +85,7 @@ def found(expression: Expr[Any], **options: Any) -> list[tuple[str, str | None]]
         "Handle the {key} in case 11.".format(key=INTENT),  # noqa: UP032  # people write so
         "Handle the {0} in case 12.".format(INTENT),  # noqa: UP030, UP032  # likewise
         "Handle the %s in case 13." % INTENT,  # noqa: UP031  # people write so
-        "Handle the %s of %s in case 14." % (INTENT, id(PROMPT)),  # noqa: UP031  # likewise
+        "Handle the %s of %s in case 14." % (INTENT, len(PROMPT)),  # noqa: UP031  # likewise
         "Handle the " + INTENT + " in case 15.",
         "Handle the " + str(Desk.intent) + " in case 16.",
         " ".join(["Handle the", INTENT, "in case 17."]),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from adk_fluent.backends.events import AgentEvent, Pending, RunResult, ToolCallInfo
 from adk_fluent.backends.mock import mock_backend
@@ -111,7 +111,7 @@ class AgentHarness:
         return Response(result.text, tuple(result), result.state, (), calls, tuple(result.pending), result)
 
     def _failed(self, error: Exception) -> Response:
-        result = cast("RunResult[Any] | None", error.result if isinstance(error, RunError) else None)
+        result = error.result if isinstance(error, RunError) else None
         events = tuple(result or ())
         calls = tuple(call for event in events for call in event.tool_calls)
         state = self._state if result is None else result.state
