@@ -276,6 +276,7 @@ KNOWN_CIRCLES = (
     {"expr.agent", "expr.preset"},
     {"expr.base", "expr.workflow"},
     {"expr.live", "expr.running", "expr.session", "expr.terminals"},
+    {"ir._generated", "ir.base", "ir.nodes.agents", "ir.tools"},
     {"middleware.keeping", "middleware.protocol"},
     {"prompt.spec", "prompt.text"},
     {"viz.lanes", "viz.layout"},
