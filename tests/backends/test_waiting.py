@@ -418,7 +418,7 @@ async def test_a_credential_has_several_forms(form: str) -> None:
     assert mail.got == [TOKEN]
 
 
-@pytest.mark.parametrize("wrong", [True, 5, ["k"], {"key": "k"}])
+@pytest.mark.parametrize("wrong", [True, 5, ["k"], {"key": "k"}, "", " "])
 async def test_what_is_no_credential_is_refused(wrong: object) -> None:
     """The error names the forms that an answer has, and the run still waits."""
     mail = Mail(KEY)
@@ -475,6 +475,68 @@ async def test_an_adopted_workflow_waits_for_input() -> None:
     rest = await answered(expression, result, "Oslo")
     assert "Rain in Oslo" in [event.raw.output for event in rest if event.raw is not None]
     assert rest.pending == []
+
+
+WRONG_INPUT: Mapping[str, tuple[dict[str, Any], object, str, object, dict[str, Any]]] = {
+    "no number": ({"type": "integer"}, "many", "it should be a valid integer", 3, {"result": 3}),
+    "no text": ({"type": "string"}, 5, "it should be a valid string", "Oslo", {"result": "Oslo"}),
+    "text like a number": ({"type": "string"}, 5, "it should be", "1500", {"result": '"1500"'}),
+    "no object": (
+        {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+        "Oslo",
+        "it should be a valid dictionary. Give",
+        {"city": "Oslo"},
+        {"city": "Oslo"},
+    ),
+    "another object": (
+        {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+        {"town": "Oslo"},
+        "city is missing",
+        {"city": "Oslo"},
+        {"city": "Oslo"},
+    ),
+}
+
+
+@pytest.mark.newest
+@pytest.mark.parametrize("name", WRONG_INPUT)
+async def test_input_that_does_not_fit_its_question_is_refused(name: str) -> None:
+    """The error says what is wrong and which form fits, no model is asked, and the run still waits."""
+    from google.adk.tools import request_input
+
+    schema, wrong, message, right, given = WRONG_INPUT[name]
+    expression = Agent("desk").tool(request_input) >> B
+    asks = call_tool("adk_request_input", message="Where?", response_schema=schema)
+    backend = mock_backend({"desk": [asks, "Thanks."]}, default="ok")
+    result = await expression.run("hi", backend=backend)
+    with pytest.raises(ArgumentError, match=rf"^The answer to '.*' does not fit: .*{message}.* what fits {{"):
+        await answered(expression, result, wrong, backend=backend)
+    assert len(backend.calls["desk"]) == 1
+    rest = await answered(expression, result, right, backend=backend)
+    assert said(rest) == [("desk", "Thanks."), ("b", "ok")]
+    assert [response.response for response in responses_in(backend.calls["desk"][-1])] == [given]
+
+
+@pytest.mark.newest
+async def test_input_of_a_workflow_that_does_not_fit_is_refused() -> None:
+    """The same where a node asks; the answer reaches the next node as its type."""
+    from google.adk.events.request_input import RequestInput
+    from google.adk.workflow import START, Workflow
+
+    async def number(node_input: str) -> AsyncGenerator[RequestInput, None]:
+        yield RequestInput(interrupt_id="number", message="How many?", response_schema=str)
+
+    def order(node_input: str) -> str:
+        return f"{node_input} lamps"
+
+    expression = adopt(Workflow(name="w", edges=[(START, number, order)]))
+    result = await expression.run("hi")
+    with pytest.raises(
+        ArgumentError, match=r"'number' does not fit: it should be a valid string\. Give what fits"
+    ):
+        await answered(expression, result, 5)
+    rest = await answered(expression, result, "5")  # which ADK alone takes for a number, and refuses
+    assert "5 lamps" in [event.raw.output for event in rest if event.raw is not None]
 
 
 # --- several at once ------------------------------------------------------------------------------

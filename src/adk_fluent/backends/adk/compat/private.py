@@ -10,6 +10,7 @@ import copy
 import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import cache
+from importlib import import_module
 from types import CodeType
 from typing import Any, ClassVar, Final, Protocol, TypeVar, cast
 
@@ -517,6 +518,23 @@ def probe() -> None:
             "The installed google-adk counts model calls in a way that adk-fluent does not know. "
             "Use a google-adk release that adk-fluent supports (>=1.25,<3)."
         )
+
+
+def misfit(response: Mapping[str, Any], schema: object) -> ValueError | None:
+    """Why ADK refuses an answer to its question; 1.x, which asks none, and releases without schemas do not.
+
+    ADK has no public way to check it before the run goes on; then it is too late to answer again.
+    """
+    try:
+        found: Any = import_module("google.adk.workflow.utils._rehydration_utils")
+        unwrap, validate = found._unwrap_response, found._validate_resume_response
+    except (ImportError, AttributeError):
+        return None
+    try:
+        validate(unwrap(dict(response)), schema)
+    except ValueError as error:
+        return error.__cause__ if isinstance(error.__cause__, ValueError) else error
+    return None
 
 
 def require(owner: type, name: str) -> None:

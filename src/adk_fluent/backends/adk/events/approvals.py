@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final, cast
 
 from google.adk.auth.auth_credential import (
@@ -20,6 +21,7 @@ from google.adk.sessions import Session
 from google.genai import types
 from pydantic import BaseModel, ValidationError
 
+from adk_fluent.backends.adk.compat import private
 from adk_fluent.backends.adk.events.signals import (
     CONFIRMATION,
     Approval,
@@ -31,6 +33,7 @@ from adk_fluent.backends.adk.events.signals import (
 from adk_fluent.backends.events import Awaited, Pending, call_text
 from adk_fluent.errors import ArgumentError, SessionError
 from adk_fluent.ir.tools import ASKED_BY_ADK
+from adk_fluent.state.faults import fault
 
 CREDENTIAL: Final = "adk_request_credential"
 """The function name under which ADK asks for a credential."""
@@ -208,7 +211,8 @@ def _part(asked: Asked, answer: object) -> types.Part:
         raise ArgumentError(f"The answer to {pending.id!r} is None; give {pending.form}.")
     call = next(call for call in asked.event.get_function_calls() if call.id == pending.id)
     value = _as_json(pending, answer)
-    response = _signed_in(pending, call, value) if pending.kind == "credential" else _response(pending, value)
+    make = {"credential": partial(_signed_in, call=call), "input": _typed_in}.get(pending.kind, _response)
+    response = make(pending, answer=value)
     return types.Part(
         function_response=types.FunctionResponse(id=pending.id, name=call.name, response=response)
     )
@@ -238,6 +242,25 @@ def _response(pending: Pending, answer: Any) -> dict[str, Any]:
         payload = {} if isinstance(answer, bool) else {"payload": answer}
         return {"confirmed": answer is not False, **payload}
     return cast("dict[str, Any]", answer) if isinstance(answer, dict) else {"result": answer}
+
+
+def _typed_in(pending: Pending, answer: Any) -> dict[str, Any]:
+    """The answer to a question as ADK reads it, which takes text for JSON where it can.
+
+    ADK checks it only once the run goes on, and then the run waits no more.
+
+    Raises:
+        ArgumentError: it does not fit the schema of the question.
+    """
+    schema, response = pending.payload.get("schema"), _response(pending, answer)
+    if (wrong := private.misfit(response, schema)) is None:
+        return response
+    quoted = {"result": json.dumps(answer)}  # text that looks like a number, perhaps
+    if isinstance(answer, str) and private.misfit(quoted, schema) is None:
+        return quoted
+    reason = f": {fault(wrong, answer)}" if isinstance(wrong, ValidationError) else ""
+    reason = reason.replace(" or instance of DynamicModel", "")  # which ADK makes of the schema
+    raise ArgumentError(f"The answer to {pending.id!r} does not fit{reason}. Give {pending.form}.") from wrong
 
 
 def _signed_in(pending: Pending, call: types.FunctionCall, answer: Any) -> dict[str, Any]:
@@ -275,6 +298,8 @@ def _credential_of(config: AuthConfig, answer: Any) -> AuthCredential:
             return found
         own = oauth.model_dump(include={"client_id", "client_secret"}, exclude_none=True)
         return found.model_copy(update={"oauth2": found.oauth2.model_copy(update=own)})
+    if not answer.strip():
+        raise TypeError("it is blank")
     if kind is _Type.API_KEY:
         return AuthCredential(auth_type=kind, api_key=answer)
     if kind is _Type.HTTP:
