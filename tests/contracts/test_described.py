@@ -9,6 +9,7 @@ import pytest
 from google.adk.tools.exit_loop_tool import exit_loop
 from google.adk.tools.function_tool import FunctionTool
 from google.adk.tools.google_search_tool import google_search
+from google.genai.types import FunctionDeclaration
 from pydantic import BaseModel
 
 from adk_fluent import Agent, C, P, RemoteAgent, S, T
@@ -47,6 +48,13 @@ def untyped(city, seats, tool_context) -> str:  # pyright: ignore[reportUnknownP
 
 def _neither(*cities: Any, city=1) -> Any:  # pyright: ignore[reportMissingParameterType]  # likewise
     return city
+
+
+class Wrapped(FunctionTool):
+    """A tool around one of another framework, which brings its own description, as ADK's `CrewaiTool` is."""
+
+    def _get_declaration(self) -> FunctionDeclaration:
+        return FunctionDeclaration(name="find", description="Find something.")
 
 
 def notes(callback_context: Any) -> None:
@@ -94,6 +102,7 @@ def test_all_that_are_told_nothing_share_one_note() -> None:
         (cast(Any, untyped), "the tool 'untyped' without the types of 'city' and 'seats'"),
         (_neither, "the tool '_neither' without a docstring and the type of 'city'"),
         (T.timeout(T.fn(_bare), seconds=1), "the tool '_bare' without a docstring"),
+        (Wrapped(_bare), None),
         (FunctionTool(_bare), "the tool '_bare' without a docstring"),
         (described, None),
         (Desk(), None),
@@ -107,6 +116,7 @@ def test_all_that_are_told_nothing_share_one_note() -> None:
         "untyped",
         "neither",
         "of T",
+        "of another framework",
         "of ADK",
         "described",
         "object",

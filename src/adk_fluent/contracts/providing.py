@@ -50,7 +50,7 @@ def _of(node: Node, calls: Iterable[Call], name: str, given: Mapping[str, object
         if node.agent is None and (parameter := taken_twice(call, given)) is not None:
             yield _missing(name, call.what, call.function, parameter, *_TWICE)
     if (agent := node.agent) is not None and "tools" in agent.given:
-        for function, hidden in _declared(agent.tools):
+        for function, hidden in declared_functions(agent.tools):
             if (parameter := _untold(function, given, hidden)) is not None:
                 why, hint = "which no model can give and nobody injects", _hint(parameter, name, given)
                 yield _missing(name, "its tool", function, parameter, why, hint)
@@ -110,7 +110,7 @@ def _functions_in(tools: Iterable[object]) -> Iterator[tuple[object, Callable[..
                 yield part, function
 
 
-def _declared(tools: Iterable[object]) -> Iterator[tuple[Callable[..., Any], frozenset[str]]]:
+def declared_functions(tools: Iterable[object]) -> Iterator[tuple[Callable[..., Any], frozenset[str]]]:
     """The functions that ADK itself declares to the model, each with the parameters that its tool hides.
 
     A subclass that makes its own declaration fills in what it does not declare.

@@ -10,7 +10,7 @@ from adk_fluent.analysis.facts import Facts, analyse
 from adk_fluent.analysis.plan import Step, at_most_three
 from adk_fluent.context.spec import Context
 from adk_fluent.contracts.issues import NoInstruction, UndescribedTool
-from adk_fluent.contracts.providing import functions_of
+from adk_fluent.contracts.providing import declared_functions
 from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.ir.resources import wanted
@@ -73,7 +73,7 @@ def _undescribed(facts: Facts) -> Iterator[ContractIssue]:
             continue
         around = (step, *step.above())
         resources = {name for each in around for name, _ in each.node.annotations.resources}
-        for function in functions_of(agent.tools):
+        for function, _ in declared_functions(agent.tools):
             if id(function) not in known and (lacks := _lacking(function, resources)):
                 known.add(id(function))
                 yield _note(step, function, lacks)
