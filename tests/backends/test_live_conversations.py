@@ -471,7 +471,7 @@ async def test_an_error_in_the_body_closes_the_conversation() -> None:
             await within_limit(speaking.begun.wait())
             raise ValueError("body")
 
-    with pytest.raises(ValueError, match="^body$"):
+    with pytest.raises(ValueError, match=r"^body$"):
         await failing()
     assert await within_limit(readers[0]) == ["word "]
     assert speaking.ended == 1
