@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from google.adk.agents import LlmAgent
 from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.callback_context import CallbackContext
 from google.adk.agents.invocation_context import InvocationContext
@@ -22,13 +23,14 @@ from google.adk.sessions import InMemorySessionService
 from google.genai import types
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import BaseModel
 
 from adk_fluent import Agent, C, Loop, Pipeline, RemoteAgent, Route, S, tap
 from adk_fluent.adopt import adopt
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.errors import RunError
 from adk_fluent.expr.base import Expr
-from adk_fluent.middleware import Middleware, pii_filter, retry
+from adk_fluent.middleware import Middleware, cache, fallback_model, pii_filter, retry
 from adk_fluent.middleware.limiting import Timeout
 from adk_fluent.middleware.protocol import CallModel, Context
 from adk_fluent.testing import mock_backend
@@ -161,6 +163,26 @@ class Case:
     state: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
+MODEL = "gemini-2.5-flash"
+PICTURE = types.Part(inline_data=types.Blob(data=b"\x89PNG\0", mime_type="image/png"))
+
+
+class Report(BaseModel):
+    """A text."""
+
+    text: str
+
+
+def skipped(callback_context: CallbackContext, llm_request: LlmRequest) -> LlmResponse:
+    """An answer in the place of the model's."""
+    return reply("nobody was asked for this answer")
+
+
+def said(*parts: types.Part) -> types.Content:
+    """An answer of several parts."""
+    return types.Content(role="model", parts=list(parts))
+
+
 CASES: dict[str, Case] = {
     "nothing": Case(UP),
     "after_model": Case(UP.after_model(replaced), why="its after_model callback may change the answer"),
@@ -192,6 +214,28 @@ CASES: dict[str, Case] = {
         RemoteAgent("up", endpoint="http://127.0.0.1:1").writes("draft"), why="up answers in another process"
     ),
     "made with ADK": Case(adopt(Own(name="up")), why="what an agent made with ADK alone does is not known"),
+    "made with ADK, a model's": Case(
+        adopt(LlmAgent(name="up", model=MODEL, output_key="draft", after_model_callback=replaced)),
+        why="its after_model callback may change the answer",
+    ),
+    "typed": Case(UP @ Report, '{"text": "one two three four five six"}', "it answers in JSON"),
+    "typed, asked again": Case(
+        UP.returns(Report, retries=1),
+        ['{"text": 3}', '{"text": "one two three four five six"}'] * 2,
+        "it answers in JSON",
+    ),
+    "before_model": Case(UP.before_model(skipped)),
+    "cache": Case(UP.middleware(cache())),
+    "fallback model": Case(UP.middleware(fallback_model("other"))),
+    "thoughts": Case(
+        UP, said(types.Part(text="one two three four five", thought=True), types.Part(text=WORDS))
+    ),
+    "a file": Case(UP, said(types.Part(text=WORDS), PICTURE)),
+    "a file alone": Case(UP, said(PICTURE)),
+    "no answer": Case(UP, ""),
+    "white space": Case(UP, " \n "),
+    "a fallback": Case(UP // Agent("other"), why="it may fail and another answer in its place"),
+    "delegate": Case(UP.delegate(Agent("kid")), why="another agent may answer in its place"),
     "in a sequence": Case(
         Pipeline("p", Agent("first"), UP.after_model(replaced)), why="its after_model callback may change"
     ),
