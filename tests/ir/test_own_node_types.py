@@ -209,8 +209,8 @@ def test_it_is_drawn(way: type[Execution]) -> None:
         picture = draw(tree)
         assert all(child.name in picture for child in EXAMPLES[way].children)
     assert to_png(tree).startswith(b"\x89PNG")
-    shown = {InOrder: "", HandOver: "hand over to last"}.get(way, "own")
-    assert shown in to_outline(tree)
+    shown: dict[type[Execution], str] = {InOrder: "", HandOver: "hand over to last"}
+    assert shown.get(way, "own") in to_outline(tree)
 
 
 @every_way
@@ -242,7 +242,7 @@ async def test_each_backend_runs_it_once_the_compiler_has_a_row(
     tree = around(FirstSuccess)
     rows = {**compiler.VISITORS, type(EXAMPLES[FirstSuccess]): compiler.VISITORS[FallbackNode]}
     monkeypatch.setattr(compiler, "VISITORS", rows)
-    result = await Expr.from_node(tree).run("go", backend=BACKENDS[kind](tree))
+    result = await Expr[Any].from_node(tree).run("go", backend=BACKENDS[kind](tree))
     assert [event.author for event in result if event.content] == ["first", "x", "last"]
 
 
