@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from importlib.util import find_spec
 from typing import Any, ClassVar
 
 import pytest
 
 from adk_fluent.adopt import to_source
 from adk_fluent.analysis.facts import analyse
-from adk_fluent.backends import DryRunBackend, ReplayerBackend, TemporalBackend, TraceBackend
+from adk_fluent.backends import DryRunBackend, ReplayerBackend, TraceBackend
 from adk_fluent.backends.adk.compile import compiler
 from adk_fluent.backends.adk.compile.workflow import build_workflow
 from adk_fluent.backends.preview import PreviewBackend
@@ -106,6 +107,15 @@ ARRIVES: dict[type[Execution], str] = {
 }
 """Whether the draft of the first child is there afterwards."""
 OUTPUTS = {"x": "draft", "y": "other"}
+
+
+def _temporal() -> Any:
+    pytest.importorskip("temporalio")
+    from adk_fluent.backends import TemporalBackend
+
+    return TemporalBackend()
+
+
 SAID = {name: f"{name} says." for name in ("first", "own", "x", "y", "last")}
 BACKENDS: dict[str, Callable[[Node], Any]] = {
     "mock": lambda tree: mock_backend(SAID),
@@ -114,7 +124,7 @@ BACKENDS: dict[str, Callable[[Node], Any]] = {
     "dry_run": lambda tree: DryRunBackend(),
     "preview": lambda tree: PreviewBackend(tree, {}),
     "distributed": lambda tree: DistributedBackend(mock_backend(SAID)),
-    "temporal": lambda tree: TemporalBackend(),
+    "temporal": lambda tree: _temporal(),
 }
 every_way = pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 
@@ -208,7 +218,8 @@ def test_it_is_drawn(way: type[Execution]) -> None:
     for draw in (to_mermaid, to_svg, to_html, to_outline):
         picture = draw(tree)
         assert all(child.name in picture for child in EXAMPLES[way].children)
-    assert to_png(tree).startswith(b"\x89PNG")
+    if find_spec("resvg_py"):
+        assert to_png(tree).startswith(b"\x89PNG")
     shown: dict[type[Execution], str] = {InOrder: "", HandOver: "hand over to last"}
     assert shown.get(way, "own") in to_outline(tree)
 
