@@ -92,7 +92,7 @@ def _native_voices(node: Node, sights: Mapping[str, StepVisibility]) -> Iterable
     """Who else speaks where a native agent or workflow runs as it was given."""
     if node.opaque:
         return [(voice, sights[node.name]) for voice in node.voices]
-    return [] if node.as_given is None else [(node.as_given.name, SEEN)]
+    return [(node.as_given.name, SEEN)] if node.as_given else []
 
 
 def infer_visibility(x: object) -> Mapping[str, Visibility]:

@@ -225,7 +225,7 @@ def _answer(agent: AgentNode, root: Node) -> Any:
 
 def _called(child: Node) -> str:
     """The name by which a model hands over to an agent."""
-    return child.name if child.as_given is None or child.opaque else child.as_given.name
+    return child.as_given.name if child.as_given and not child.opaque else child.name
 
 
 def _say(text: str) -> None:

@@ -118,7 +118,7 @@ def _may_end(step: Step) -> bool:
     node = step.node
     if node.asks or node.may_pause or node.may_turn_to_ask or _is_replaceable(step):
         return True
-    if (agent := node.agent) is None:
+    if not (agent := node.agent):
         return isinstance(node.runs, execution.HandOver)
     tools = [part for tool in agent.tools for part in innermost(tool)]
     return ends_loops(agent.tools) or any(map(may_leave_loops, (*tools, *agent.callbacks)))

@@ -47,7 +47,7 @@ def _of(node: Node, calls: Iterable[Call], name: str, given: Mapping[str, object
         if call.function is not None and (parameter := lacking(call, given)) is not None:
             hint = _hint(parameter, name, given) if call.injected else _ELSEWHERE
             yield _missing(name, call.what, call.function, parameter, "which nobody gives it", hint)
-        if node.agent is None and (parameter := taken_twice(call, given)) is not None:
+        if not node.agent and (parameter := taken_twice(call, given)) is not None:
             yield _missing(name, call.what, call.function, parameter, *_TWICE)
     if (agent := node.agent) is not None and "tools" in agent.given:
         for function, hidden in declared_functions(agent.tools):

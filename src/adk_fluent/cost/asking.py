@@ -154,7 +154,7 @@ class CostWalk(ABC):
     def _wrong_answers(self, step: Step) -> tuple[float, float]:
         """How many answers are not of the type, and how many of these all requests after them show."""
         agent = step.node.agent
-        retries = 0 if agent is None else agent.retries
+        retries = agent.retries if agent else 0
         self.vague = self.vague or retries > 0
         rate = {"expected": self.traffic.wrong_answer_rate, "low": 0.0, "high": 1.0}[self.way]
         likely = [rate**number for number in range(1, retries + 1)]

@@ -177,7 +177,7 @@ def chosen_by(step: Step) -> tuple[ModelSelectorNode | None, str]:
     """What chooses the model of an agent, or its model: its own, or that of the agent above without one."""
     for one in (step, *step.above()):
         agent = one.node.agent
-        if agent is None:
+        if not agent:
             continue
         if agent.selector is not None:
             return agent.selector, ""

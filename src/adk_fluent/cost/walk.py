@@ -190,7 +190,7 @@ class TurnWalk(CostWalk):
         self.visit(step.children[0], weight)
 
     def transfer(self, step: Step, weight: float) -> None:
-        """What goes on elsewhere."""
+        """A step that hands over: another one runs in its place."""
         runs = step.node.runs
         if step.target is not None and step.target not in self.active:
             share = self.traffic.branch_probabilities.get(runs.target)

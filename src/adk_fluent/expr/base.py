@@ -454,7 +454,7 @@ def _written_by(node: Node) -> str | None:
     """The output key of the last agent that speaks in `node`, if there is exactly one."""
     while isinstance(node.runs, (*STEP_BY_STEP, Wrapped)) and node.children:
         node = node.children[-1]
-    if (agent := node.agent) is None:
+    if not (agent := node.agent):
         return None
     if isinstance(agent.output_key, str):
         return agent.output_key

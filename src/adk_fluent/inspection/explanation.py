@@ -206,8 +206,8 @@ def _picture(
 
 
 def _model(node: Node) -> str:
-    if (agent := node.agent) is None:
-        return node.endpoint if isinstance(node, RemoteAgentNode) else ""  # nobody else has an address
+    if not (agent := node.agent):
+        return node.endpoint if isinstance(node, RemoteAgentNode) else ""  # natives say nothing
     if agent.selector is not None:
         names = ", ".join(candidate.model for candidate in agent.selector.candidates)
         return f"{agent.selector.strategy} of {names}"

@@ -74,7 +74,7 @@ def answer_shape(node: AgentNode | RemoteAgentNode) -> tuple[object, str]:
     A type that is made of the fields which the agent writes is shown by these.
     """
     given = node.returns
-    schema = given if node.agent is None else asked_schema(node.agent)
+    schema = asked_schema(node.agent) if node.agent else given
     if not schema:
         return None, ""
     return schema, type_name(schema) if given else fields_of(schema).strip()
@@ -82,7 +82,7 @@ def answer_shape(node: AgentNode | RemoteAgentNode) -> tuple[object, str]:
 
 def asked_again(node: AgentNode | RemoteAgentNode) -> str:
     """How often an agent is asked again whose answer does not fit, behind what it returns."""
-    times = 0 if node.agent is None else node.agent.retries
+    times = node.agent.retries if node.agent else 0
     return f" (asked again up to {times} time{'s' * (times > 1)})" if times else ""
 
 

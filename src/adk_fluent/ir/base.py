@@ -60,7 +60,7 @@ class Node(Frozen):
     asks: ClassVar[bool] = False
     """Whether it asks a person."""
     opaque: ClassVar[bool] = False
-    """Whether nobody can see what runs in it."""
+    """Whether it cannot be seen what runs in it."""
 
     name: str = ""
     annotations: Annotations = NO_ANNOTATIONS

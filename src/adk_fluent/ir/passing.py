@@ -183,7 +183,7 @@ _LATE: Final[Mapping[type[execution.Execution], str]] = {
 
 def _structured(agent: Node) -> bool:
     """Whether an agent answers in JSON."""
-    written = () if agent.agent is None else agent.agent.written_fields
+    written = agent.agent.written_fields if agent.agent else ()
     data = len(written) > 1 or any(not field.is_text for field in written)
     return data or agent.returns is not None
 

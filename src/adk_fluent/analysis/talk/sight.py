@@ -70,7 +70,7 @@ LAST_TURN: Final = Sight(history="last", earlier=False, shown='include_contents(
 
 def sight_of(node: Any) -> Sight:
     """What the agent of this node is shown."""
-    if node.agent is None:
+    if not node.agent:
         return EVERYTHING
     spec = node.annotations.context
     if isinstance(spec, Context):

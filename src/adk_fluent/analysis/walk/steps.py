@@ -124,7 +124,7 @@ class _Walk(ModelWalk):
             state.talk = state.talk._replace(edges=speakers)
 
     def _pass(self, step: Step, state: Knowledge) -> None:
-        """Pass a step by how it runs its children, or by its type; a frame may touch keys of its own, too."""
+        """Pass a step by how it runs its children, or by its type; a frame may touch keys, too."""
         node = step.node
         if isinstance(node.runs, _FRAMES):
             self.reads(step, state)

@@ -128,7 +128,7 @@ def _only_speaks(speaker: Step) -> bool:
     node = speaker.node
     if node.opaque:
         return False  # what it stores nobody knows
-    if (agent := node.agent) is None:
+    if not (agent := node.agent):
         return not node.key_writes
     return not (isinstance(agent.output_key, str) or agent.declared_writes or agent.written_fields)
 

@@ -50,7 +50,7 @@ def _uninstructed(facts: Facts) -> Iterator[ContractIssue]:
 def _is_told_nothing(step: Step) -> bool:
     """Whether nothing tells the model of an agent what to do; of one made with ADK, ADK decides."""
     node = step.node
-    if node.agent is None or node.annotations.adopted is not None:
+    if not node.agent or node.annotations.adopted is not None:
         return False
     given = node.given
     if any(given.get(field) for field in _TELLING) or any(given.get(field) for field in _ADDING):
@@ -69,7 +69,7 @@ def _undescribed(facts: Facts) -> Iterator[ContractIssue]:
     known = set[int]()
     for step in facts.steps:
         agent = step.node.agent
-        if agent is None or "tools" not in agent.given:
+        if not agent or "tools" not in agent.given:
             continue
         around = (step, *step.above())
         resources = {name for each in around for name, _ in each.node.annotations.resources}

@@ -41,7 +41,7 @@ def _may_leave(node: Node) -> bool:
     if node.as_given is not None and may_leave_loops(node.as_given.value):
         return True
     callbacks = [fn for name in CALLBACK_FIELDS for fn in node.given.get(name, ())]
-    tools = () if node.agent is None else node.agent.tools
+    tools = node.agent.tools if node.agent else ()
     return ends_loops(tools) or any(map(pauses, tools)) or any(map(may_leave_loops, (*callbacks, *tools)))
 
 

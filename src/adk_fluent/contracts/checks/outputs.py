@@ -58,7 +58,7 @@ def _overwritten(step: Step, key: str, by: Step) -> ContractIssue:
 
 
 def _dead(key: str, writer: Step) -> ContractIssue:
-    how = "writes" if writer.node.agent is None else "outputs"
+    how = "outputs" if writer.node.agent else "writes"
     return DeadState(
         severity=Severity.INFO,
         agent=writer.name,

@@ -100,7 +100,7 @@ def _among(step: Step, found: Iterable[str], facts: Facts) -> Iterator[ContractI
 def _texts(node: Node) -> Iterable[str]:
     """Every template that an agent may be sent, or a person asked with."""
     texts, given = node.templates, node.given
-    if node.agent is None:
+    if not node.agent:
         return texts
     for field in ("instruction", "global_instruction"):
         if isinstance(prompt := given.get(field), PromptSpec):

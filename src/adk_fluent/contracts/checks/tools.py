@@ -82,7 +82,7 @@ def _names(step: Step) -> Iterator[ContractIssue]:
 def _given_by_adk(step: Step) -> Mapping[str, bool]:
     """The names of the tools that ADK itself declares for an agent; false for one that it may declare."""
     node, found = step.node, dict[str, bool]()
-    if node.agent is None:
+    if not node.agent:
         return found
     if hand_over_targets(step):
         found["transfer_to_agent"] = True

@@ -116,7 +116,7 @@ _LOOKED_AT = {"route": _compared, "list": _over_list, "context": _as_field}
 def _accepting(facts: Facts) -> Iterator[ContractIssue]:
     """Agents that accept a type which nothing before them in the pipeline gives them."""
     for listener, before in facts.flow.upstream.items():
-        wanted = None if (agent := listener.node.agent) is None else agent.given.get("input_schema")
+        wanted = agent.given.get("input_schema") if (agent := listener.node.agent) else None
         around = [outer.node.runs for outer in listener.above()]
         if wanted is None or any(isinstance(runs, (execution.ByModel, execution.PerItem)) for runs in around):
             continue  # a model, or a map, decides what it is given
@@ -135,7 +135,7 @@ def _accepting(facts: Facts) -> Iterator[ContractIssue]:
 def _no_input(speaker: Step, wanted: object) -> str | None:
     """Why an answer is not what the next agent accepts; empty for text, which may happen to be JSON."""
     agent = speaker.node.agent
-    if agent is None or "produces_type" in agent.given:
+    if not agent or "produces_type" in agent.given:
         return None
     schema = asked_schema(agent)
     return "" if schema is None else shortfall(schema, wanted)

@@ -57,7 +57,7 @@ def _needs_value(read: Read) -> bool:
     if read.via == "list":
         return True
     node = read.step.node
-    # An operation on artifacts takes a key that is not there for an error of its own.
+    # An operation on artifacts says itself what it misses.
     effects = all_effects(node) if isinstance(node, TransformNode) else ()
     return any(isinstance(effect, Needs) and effect.key == read.key for effect in effects)
 

@@ -215,7 +215,7 @@ def written_in_source(node: Node) -> list[Sighting]:
     if isinstance(node, TransformNode):  # writes what its function returns
         functions = [call.function for call in node.calls() if call.function is not None]
         return [*node.seen.writes, *(one for fn in functions for one in shown_by(fn).returns)]
-    if (agent := node.agent) is None:
+    if not (agent := node.agent):
         return list(node.seen.writes)
     functions = [getattr(fn, "func", fn) for fn in agent.functions]
     return [one for fn in functions if callable(fn) for one in shown_by(fn).writes]

@@ -59,7 +59,7 @@ def check_prompt(root: Node, message: types.Content) -> None:
     """
     schema = root.given.get("input_schema")
     texts = [part.text for part in message.parts or ()]
-    if root.agent is None or schema is None or None in texts:
+    if not root.agent or schema is None or None in texts:
         return
     text = "".join(map(str, texts))
     try:

@@ -60,7 +60,7 @@ def refuse_live(root: Node) -> None:
     _refuse(root)
     for node in walk(root):
         refuse_asking(node)
-        for child in () if node.agent is None else node.children:
+        for child in node.children if node.agent else ():
             _refuse(child)
 
 
@@ -70,7 +70,7 @@ def refuse_asking(node: Node) -> None:
     Raises:
         UnsupportedNodeError: it names the agent and the tool, or what has the middleware.
     """
-    tools = () if node.agent is None else node.agent.tools
+    tools = node.agent.tools if node.agent else ()
     asking = next((tool_name(tool) or "a tool" for tool in tools if confirms(tool)), None)
     if asking is None and any(getattr(each, "may_pause", False) for each in node.annotations.middleware):
         asking = "tool_approval"
@@ -103,7 +103,7 @@ def _beside_agents(node: Node) -> Iterator[Node]:
         yield node
         for child in node.children:
             yield from _beside_agents(child)
-    elif node.agent is None:
+    elif not node.agent:
         yield node
 
 
