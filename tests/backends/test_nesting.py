@@ -158,7 +158,7 @@ async def test_nothing_is_done_twice_in_a_composite(outer: str, tmp_path: Path) 
 PAIRS = sorted(product(WRAPPERS, repeat=2))
 
 
-@pytest.mark.parametrize("kinds", every(5, PAIRS, before_changes=4), ids="-in-".join)
+@pytest.mark.parametrize("kinds", every(10, PAIRS, before_changes=5), ids="-in-".join)
 async def test_nothing_is_done_twice_in_two_composites(kinds: tuple[str, ...], tmp_path: Path) -> None:
     """The same for every composite in every other."""
     await same_with_pauses(kinds[::-1], tmp_path)
@@ -167,7 +167,7 @@ async def test_nothing_is_done_twice_in_two_composites(kinds: tuple[str, ...], t
 TRIPLES = sorted(product(WRAPPERS, repeat=3))[::23]
 
 
-@pytest.mark.parametrize("kinds", every(8, TRIPLES, before_changes=8), ids="-in-".join)
+@pytest.mark.parametrize("kinds", every(16, TRIPLES, before_changes=16), ids="-in-".join)
 async def test_nothing_is_done_twice_in_three_composites(kinds: tuple[str, ...], tmp_path: Path) -> None:
     """The same for a sample of three composites within each other."""
     await same_with_pauses(kinds[::-1], tmp_path)

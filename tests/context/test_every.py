@@ -292,7 +292,7 @@ SHORT = [
 SOME_STATES: list[State] = [{}, {"vip": "v1", "user:tier": "v1", "a": "A", "user:b": "B", "n": "N", "q": "Q"}]
 
 
-@pytest.mark.parametrize("spec", every(10, SPECS, before_changes=3), ids=repr)
+@pytest.mark.parametrize("spec", every(10, SPECS, before_changes=8), ids=repr)
 def test_what_two_of_them_say_is_what_happens(spec: Context) -> None:
     """It is so for every two of them, joined by `|` or `+`, under a condition or not."""
     for other in SPECS:

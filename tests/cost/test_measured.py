@@ -15,7 +15,7 @@ pytestmark = pytest.mark.local
 
 
 @pytest.mark.parametrize(
-    "name", every(3, [name for name in cases("m") if name != "a race"], before_changes=3)
+    "name", every(6, [name for name in cases("m") if name != "a race"], before_changes=6)
 )
 async def test_an_estimate_is_within_20_percent_of_what_a_model_used(name: str) -> None:
     """Four characters a token, and limits as lengths: within 20 % of the tokens that a model reports."""
