@@ -79,7 +79,8 @@ async def test_a_field_of_an_answer_that_is_stored_whole() -> None:
     stored, reads = triage.writes("ticket"), answerer.instruct("For {team}.")
     assert hint(stored >> reads, "unresolved-template-var") == (
         'triage writes a whole Ticket to "ticket", and "team" is a field of it.\n'
-        'Store the field under its name: S.compute(team=lambda state: state["ticket"]["team"]) after triage.\n'
+        'Store the field under its name: S.compute(team=lambda state: state["ticket"]["team"]) '
+        "after triage.\n"
         "If you mean the text {team}, write \\{team}."
     )
     mended = stored >> S.compute(team=lambda state: state["ticket"]["team"]) >> reads

@@ -143,7 +143,7 @@ def _gathered(speaker: Step, listener: Step) -> bool:
 
 
 def _one_of(speakers: list[Step], lost: list[Step], listener: Step) -> ContractIssue:
-    """The warning that only one of several parallel answers is the last message, which a listener gets."""
+    """The warning that a listener, which gets only the last message, misses the other parallel answers."""
     name, names = listener.name, at_most_three([speaker.name for speaker in lost])
     return DataLoss(
         agent=name,

@@ -14,7 +14,7 @@ from adk_fluent.ir.nodes import AgentNode
 
 @check(place=140)
 def check_cost_contracts(root: object) -> list[ContractIssue]:
-    """Check that every `budget_bounded` selector has a budget, and a fallback model for its end."""
+    """Check that every `budget_bounded` selector has a budget and a fallback model."""
     facts = analyse(root)
     return [issue for step in facts.steps if "selector" in step.node.given for issue in _bounded(step, facts)]
 

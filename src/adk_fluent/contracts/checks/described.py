@@ -17,7 +17,7 @@ from adk_fluent.ir.nodes import AgentNode
 from adk_fluent.ir.resources import wanted
 
 _TELLING: Final = ("instruction", "static_instruction", "output_schema", "written_fields")
-"""The fields of an agent each of which alone describes the task to its model."""
+"""The fields of an agent that describe the task to its model; any one of them is enough."""
 _ADDING: Final = ("before_agent_callback", "before_model_callback")
 """The callbacks that may add an instruction to a request."""
 _LAMBDA: Final = "<lambda>"
@@ -66,7 +66,7 @@ def _has_no_instruction(step: Step) -> bool:
 
 
 def _undescribed(facts: Facts) -> Iterator[ContractIssue]:
-    """One note about each tool function whose docstring or types are missing in ADK's description."""
+    """One note about each tool function that has no docstring, or a parameter without a type."""
     known = set[int]()
     for step in facts.steps:
         if not isinstance(step.node, AgentNode) or "tools" not in step.node.given:

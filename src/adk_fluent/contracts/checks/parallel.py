@@ -53,7 +53,7 @@ def _clashes(step: Step, facts: Facts) -> Iterator[ContractIssue]:
 
 
 def _restarts(step: Step, facts: Facts, told: set[tuple[Step, str]]) -> Iterator[ContractIssue]:
-    """Report operations in a map that change, for each item, the value that a key had before the map."""
+    """Report operations in a map that change a key from its value before the map, for each item again."""
     inside = tuple(step.walk(facts.steps))
     runs: PerItem = step.node.runs
     answers = runs.output_key
