@@ -1,4 +1,4 @@
-"""What every check works on: one tree, analysed once."""
+"""`Facts`, the result of the analysis of one tree, on which all checks, estimates and pictures work."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A state schema that holds in a step and all inside it.
+    """A state schema that applies to a step and all steps inside it.
 
     Attributes:
-        step: where it is bound.
+        step: the step to which it is bound.
         schema: the `StateSchema`.
         fields: its fields by name.
         by_key: its fields by state key.
@@ -47,20 +47,20 @@ class Bound:
         return cls(step, schema, fields, {field.key: field for field in fields.values()})
 
     def holds_for(self, step: Step) -> bool:
-        """Whether it holds for a step."""
+        """True if the schema applies to a step."""
         return self.step.index <= step.index < self.step.end
 
 
 class Facts:
-    """A tree with everything the checks ask about, each computed once.
+    """The facts about one tree, each computed once and on demand.
 
     Args:
         root: the tree.
-        schema: the state schema it is held against, beside those bound in the tree.
-        state: what is in the session before the run.
-        config: how it will be run; only `resumable` matters.
-        open_state: whether the session may hold more than `state` says.
-        resolved: whether the tree comes of a native agent, so that every node has a name.
+        schema: a state schema for the whole tree, in addition to those bound in it.
+        state: the session's state before the run.
+        config: the configuration of the run; only `resumable` matters.
+        open_state: true if the session's state may hold more keys than `state`.
+        resolved: true if the tree comes from a native agent, so every node has a name.
     """
 
     def __init__(
@@ -79,14 +79,14 @@ class Facts:
         self.config = config
         self.depth: int = depth(root)
         self._resolved = resolved
-        if self.is_too_deep:  # looking at it all would take as much of the stack; one step stands for it
+        if self.is_too_deep:  # the analysis would recurse as deep as a run: use one agent instead
             root = AgentNode(name=root.name or root.kind)
         self._analysed = root
         self.flow: Flow = flow_of(root, state, open_state=open_state, resolved=resolved)
 
     @property
     def is_too_deep(self) -> bool:
-        """Whether no run would get through; what was built is not."""
+        """True if the tree is nested too deep for a run; never for a tree that was built."""
         return self.depth > MAX_DEPTH and not self._resolved
 
     @property
@@ -100,34 +100,34 @@ class Facts:
         return self.flow.plan.steps
 
     def reads_of(self, step: Step) -> tuple[Read, ...]:
-        """Everything that a step itself reads."""
+        """All reads of a step itself."""
         return self.flow.reads_of(step)
 
     def writes_of(self, step: Step) -> tuple[str, ...]:
-        """The keys that a step itself is known to write, in a stable order."""
+        """The keys that a step itself names as written, in a stable order."""
         return self.flow.keys.writes(step)
 
     def effects_of(self, step: Step) -> Effects:
-        """What a step and all inside it may do to the state."""
+        """The possible effects of a step and all steps inside it on the state."""
         return self.flow.keys.effects(step)
 
     def reaches(self, step: Step) -> bool:
-        """Whether a step can run at all."""
+        """True if a run can reach a step."""
         return step in self.flow.visits
 
     @cached_property
     def later(self) -> Flow:
-        """The same for a later run of the session; its steps are others, in the same order."""
+        """The flow of a later run of the session. Its steps are other objects, in the same order."""
         return flow_of(self._analysed, self.state, resolved=self._resolved, later_run=True)
 
     @cached_property
     def reads(self) -> list[Read]:
-        """Every read that can be reached."""
+        """Every read that a run can reach."""
         return self.flow.reads
 
     @cached_property
     def writers(self) -> Mapping[str, list[Step]]:
-        """Key → the steps that are known to write it, in order."""
+        """Key → the steps that name it as written, in order."""
         found: dict[str, list[Step]] = {}
         for step in self.steps:
             for key in self.writes_of(step):
@@ -136,12 +136,12 @@ class Facts:
 
     @cached_property
     def spelling(self) -> Spelling:
-        """Every key that a step writes or that is there from the start, for finding misspelt ones."""
+        """The spelling of every key that a step writes or the initial state has, to find misspelt keys."""
         return Spelling(dict.fromkeys([*self.writers, *self.state]))
 
     @cached_property
     def producers(self) -> Mapping[str, list[Step]]:
-        """Field → the agents that say, with `.produces`, that they produce it."""
+        """Field → the agents that declare it by `.produces`."""
         found: dict[str, list[Step]] = {}
         for step in self.steps:
             model = step.node.given.get("produces_type")
@@ -151,7 +151,7 @@ class Facts:
 
     @cached_property
     def schemas(self) -> list[Bound]:
-        """The state schemas that hold, outermost first."""
+        """The state schemas that apply, outermost first."""
         found = [] if self.schema is None else [Bound.to(self.plan.root, self.schema)]
         for step in self.steps:
             bound = step.node.annotations.schema
@@ -161,7 +161,7 @@ class Facts:
 
     @cached_property
     def captured(self) -> Mapping[str, StateFieldRef]:
-        """Key → the field, of a schema or read by an agent, whose `CapturedBy` says what writes it."""
+        """Key → its field, from a schema or a read, if a `CapturedBy` names the function that writes it."""
         declared = [field for bound in self.schemas for field in bound.fields.values()]
         for step in self.steps:
             declared += step.node.given.get("read_fields", ())
@@ -169,7 +169,7 @@ class Facts:
 
     @cached_property
     def answers(self) -> Mapping[str, list[Step]]:
-        """Field → the agents that answer with a model which has it."""
+        """Field → the agents whose answer is a model with this field."""
         found: dict[str, list[Step]] = {}
         for step in self.steps:
             for field in getattr(step.node.given.get("output_schema"), "model_fields", ()):
@@ -178,7 +178,7 @@ class Facts:
 
     @cached_property
     def defaults(self) -> Mapping[str, type]:
-        """Key → the schema, bound or named by an agent, that gives it a default."""
+        """Key → the schema that gives it a default: one that is bound, or whose fields an agent uses."""
         schemas = {bound.schema: None for bound in self.schemas}
         for step in self.steps:
             given = step.node.given
@@ -194,12 +194,12 @@ class Facts:
 
     @cached_property
     def artifacts(self) -> FileFlow:
-        """Which artifacts are there when a step runs."""
+        """The artifacts that exist when each step runs."""
         return file_flow(self)
 
     @cached_property
     def visibility(self) -> Mapping[str, Visibility]:
-        """Step name → who sees what it says."""
+        """Step name → the readers of its answers: `user`, `internal` or `zero_cost`."""
         return visibility_of(self._analysed, (step.name for step in self.steps))
 
     @cached_property
@@ -217,10 +217,10 @@ class Facts:
 
 
 def analyse(subject: object) -> Facts:
-    """The facts about anything that can be checked.
+    """The facts about anything that `check_all` takes.
 
-    They are kept with the tree, which never changes: whoever checks a pipeline and then looks at it and draws
-    it has it analysed once.
+    They are cached on the tree, which never changes: a pipeline that is checked and then drawn is analysed
+    once.
     """
     if isinstance(subject, Facts):
         return subject
@@ -233,5 +233,5 @@ def analyse(subject: object) -> Facts:
 
 
 def was_built(subject: object) -> bool:
-    """Whether it is an ADK object that adk-fluent built."""
+    """True if the subject is an ADK object that adk-fluent built."""
     return not isinstance(subject, Node) and not isinstance(getattr(subject, "node", None), Node)

@@ -1,4 +1,4 @@
-"""What the data-flow walk finds."""
+"""`Flow`, the result of the data-flow walk: visits, reads, histories and streamed answers of each step."""
 
 from __future__ import annotations
 
@@ -20,18 +20,17 @@ from adk_fluent.ir.passing import Passage
 
 @dataclass(slots=True)
 class Flow:
-    """What the walk found.
+    """The result of the walk.
 
     Attributes:
         plan: the steps of the tree.
-        keys: what they do with state keys.
-        visits: step → how often the walk came by; one that is missing cannot be reached.
-        situations: model step → what was said before it ran, and the conversation branch it ran on, once per
-            time the walk came by.
-        upstream: model step → steps whose answer it is the first to react to.
-        voices: steps that may speak, each with the conversation branch it may speak on.
-        edges: pairs of steps: the answer of the first is passed on in pieces to the second.
-        passages: sequence or loop → place of a child in it → how its answer goes on to the next.
+        keys: the effects of the steps on state keys.
+        visits: step → the number of times that the walk passed it; a run cannot reach the other steps.
+        situations: model step → the history and the conversation branch, each time that the walk passed it.
+        upstream: model step → steps to whose answer it is the first to react.
+        voices: steps that may speak, each with its conversation branch.
+        edges: pairs of steps: the answer of the first is streamed to the second.
+        passages: sequence or loop → index of a child → how the next child gets its answer.
     """
 
     plan: Plan
@@ -58,7 +57,7 @@ class Flow:
         self.passages = passages_in(self.plan)
 
     def pieces_for(self, step: Step) -> Passage | None:
-        """How a step gets the answer before it, if in pieces, for each of which it runs; else `None`."""
+        """The passage by which a step runs for each chunk of the answer before it; `None` without one."""
         while (outer := step.parent) is not None:
             place = outer.children.index(step)
             passage = self.passages.get(outer, NOWHERE).get(place - 1)
@@ -70,17 +69,17 @@ class Flow:
         return None
 
     def leaving(self, step: Step) -> EdgeSemantics | None:
-        """The edge by which an answer of a step leaves: its own, or that of the nearest step around it."""
+        """The streaming edge of a step's answer: its own, or that of the nearest composite around it."""
         around = (each.node.annotations.edge for each in (step, *step.above()))
         return next((edge for edge in around if edge is not None), None)
 
     @property
     def reads(self) -> list[Read]:
-        """Everything that is read where the walk came by, in order of the steps."""
+        """All reads that a run can reach, in order of the steps."""
         return [read for step in self.plan.steps if step in self.visits for read in self.reads_of(step)]
 
     def reads_of(self, step: Step) -> tuple[Read, ...]:
-        """Everything that a step itself reads; of what it reads twice through one thing, the last."""
+        """All reads of a step itself, one per key and kind of read: the last."""
         found = self._reads.get(step)
         if found is None:
             once = {(read.key, read.via): read for read in step.node.key_reads()}
@@ -88,18 +87,18 @@ class Flow:
         return found
 
     def speakers(self, step: Step) -> Mapping[Step, bool]:
-        """Whose text may be in the conversation that `step` could see; true where it certainly is."""
+        """The speakers that may be in the history of `step`, before its context; true if certain."""
         return heard(self.situations.get(step, ()), self._known)
 
     def turn(self, step: Step) -> Mapping[Step | None, bool]:
-        """Whose text, `None` for the user's, a model that sees the current turn only may see there."""
+        """The speakers, `None` for the user, that `step` may receive if it receives the current turn only."""
         found = self._turns.get(step)
         if found is None:
             found = self._turns[step] = turn(self.situations.get(step, ()), step)
         return found
 
     def earlier_speakers(self, step: Step) -> Set[Step]:
-        """Whose text of earlier runs of the session may be in the conversation that `step` could see."""
+        """The speakers of earlier runs of the session that may be in the history of `step`."""
         branches = frozenset(branch for _, branch in self.situations.get(step, ()))
         found = self._earlier.get(branches)
         if found is None:
@@ -108,15 +107,15 @@ class Flow:
         return found
 
     def words(self, read: Read) -> Words:
-        """Whose words may be in the value that is read."""
+        """The authors whose words may be in the value of a read."""
         return words_in(read.facts, self.plan.steps, self.keys)
 
     def writers(self, read: Read) -> list[Step]:
-        """The steps whose value a reader may get, in order; one that does not say so is missing."""
+        """The last writers: the steps whose value a read may get, in order, without undeclared writes."""
         return put_by(read.facts, self.plan.steps, self.keys)
 
     def words_left(self, key: str) -> Words:
-        """Whose words an earlier run of the session may have left in a key."""
+        """The authors whose words an earlier run of the session may have left in a key."""
         found = self._left.get(key)
         if found is None:
             left = Fact(PRESENT, of=(WrittenIn(self.plan.root, key),))
@@ -125,11 +124,11 @@ class Flow:
 
 
 def put_by(facts: Iterable[Fact], steps: list[Step], keys: StepKeys) -> list[Step]:
-    """The steps that have put there what the values may be that these facts are about, in order.
+    """The steps that may have written the values of these facts, in order.
 
     Args:
         steps: all steps of the plan.
-        keys: what they do with state keys.
+        keys: the effects of the steps on state keys.
     """
     found: set[Step] = set()
     pending: list[object] = list(facts)

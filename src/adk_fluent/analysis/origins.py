@@ -1,7 +1,7 @@
-"""Where the values of the state come from: whose words may be in them.
+"""The sources of the values in state, as notes that a walk leaves in each fact.
 
-While the walk goes on, each fact only notes what it was made of. Whose words that are is found afterwards,
-and only for those who ask, by following these notes; a loop's notes may lead back to themselves.
+During the walk, each fact only notes its direct sources. `words.words_in` follows these notes later, and only
+if a check asks for the authors of a value. The notes of a loop may lead back to themselves.
 """
 
 from __future__ import annotations
@@ -17,45 +17,45 @@ from adk_fluent.ir.nodes import CaptureNode
 
 @dataclass(frozen=True, slots=True)
 class InitialValue:
-    """What was there before the run."""
+    """The value of a key before the run."""
 
     key: str
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenIn:
-    """Whatever may be written to a key inside a step, beside what one of its children writes."""
+    """Any value that a step inside may write to a key, except for the steps of one child."""
 
     step: Step
     key: str
     besides: Step | None = None
 
     def inside(self, steps: list[Step]) -> Iterator[Step]:
-        """The steps that are meant; `steps` are all of the plan."""
+        """The steps inside, without those of the excepted child; `steps` are all of the plan."""
         but = range(0) if self.besides is None else range(self.besides.index, self.besides.end)
         return (step for step in self.step.walk(steps) if step.index not in but)
 
 
 @dataclass(frozen=True, slots=True)
 class SpokenIn:
-    """Whatever may be said inside a step."""
+    """Any message of a step inside this one."""
 
     step: Step
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Gathered:
-    """What a key holds after any round of a loop, or after any of several agents that call each other."""
+    """The facts about a key after each round of a loop, or after each of several agents that hand over."""
 
     facts: list[object] = field(default_factory=list[object])
 
 
 class Person(Enum):
-    """Words that are not those of one agent.
+    """Authors that are not one agent.
 
     Attributes:
-        USER: what the user says.
-        ANYBODY: what anybody says: a function that does not say what it reads has made the value.
+        USER: the user.
+        ANYBODY: any author: a function that does not declare its reads has made the value.
     """
 
     USER = "user"
@@ -65,9 +65,9 @@ class Person(Enum):
 ANYBODY: Final = Person.ANYBODY
 
 Sources = tuple[object, ...]
-"""What a value is made of: `Fact`, `Step` (an agent's words), and what this module defines."""
+"""The sources of a value: objects of `Fact`, `Step` (an agent's words), and the classes of this module."""
 
 
 def captured(node: CaptureNode) -> Sources:
-    """What a capture copies."""
+    """The sources of the value that a capture writes."""
     return (Person.USER,) if node.turns is None else (ANYBODY,)

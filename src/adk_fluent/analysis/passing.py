@@ -1,4 +1,4 @@
-"""Which steps of a tree pass their answers on in pieces, and to whom."""
+"""The streaming edges of a tree: the steps whose answers are streamed, and how the next steps get them."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ NOWHERE: Mapping[int, Passage] = {}
 
 
 def passages_in(plan: Plan) -> dict[Step, Mapping[int, Passage]]:
-    """Sequences and loops in which an answer is to go on in pieces: place of the first of two steps → how."""
+    """The sequences and loops with streamed answers; for each, index of the speaker → its passage."""
     if all(step.node.annotations.edge is None for step in plan.steps):
-        return {}  # as in most trees
+        return {}  # most trees stream nothing between steps
     found = {step: passages_of(step) for step in plan.steps if isinstance(step.node.runs, STEP_BY_STEP)}
     return {step: here for step, here in found.items() if here}
 
 
 def passages_of(step: Step) -> Mapping[int, Passage]:
-    """The same for one sequence or loop."""
+    """The passages of one sequence or loop: index of the speaker → its passage."""
     if all(leaving(child.node) is None for child in step.children):
         return NOWHERE
     found = passages([child.node.replace(name=child.name) for child in step.children])
@@ -28,7 +28,7 @@ def passages_of(step: Step) -> Mapping[int, Passage]:
 
 
 def _with_middleware(passage: Passage, giver: Step) -> Passage:
-    """A passage that waits for the answer where a middleware may change it."""
+    """The passage, not live if a middleware may change the answer: then the next step waits for all of it."""
     if not passage.live:
         return passage
     for step in _below(giver):

@@ -1,4 +1,4 @@
-"""The tree as the analysis walks it: one `Step` per place where a node stands, with a name of its own."""
+"""The execution plan of a tree: one `Step` per place of a node, with a unique name."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from adk_fluent.ir.naming import NameGiver, named_nodes
 
 _put: Final = object.__setattr__
 Branch = tuple[int, ...]
-"""The branch of the conversation that a step runs on: the parallel branches around it, outermost first."""
+"""A branch of the conversation: the parallel branches around a step, outermost first."""
 
 
 class Step:
-    """One place in the tree, immutable once the plan stands. A node that is used twice stands at two places.
+    """One place in the tree, immutable once the plan is complete. A node that is used twice has two steps.
 
     Attributes:
-        node: what runs there.
-        name: its unique name, the one that `resolve_names` would give.
-        origin: the name the user gave, if any.
-        parent: the step around it.
+        node: the node at this place.
+        name: its unique name, the same that `resolve_names` gives.
+        origin: the name that the user gave; without one, `name`.
+        parent: the step around it; `None` for the root.
         children: the steps inside it, in order.
-        index: its place in the order parents first.
-        end: one more than the index of the last step inside it.
-        branch: the conversation branch it runs on.
-        target: the step that it hands over to, if it does and there is one.
+        index: its position in the order in which parents come first.
+        end: the index after the last step inside it.
+        branch: its conversation branch.
+        target: the step to which a transfer hands over; `None` for other steps and unknown names.
     """
 
     __slots__ = ("branch", "children", "end", "index", "name", "node", "origin", "parent", "target")
@@ -61,11 +61,11 @@ class Step:
 
     @property
     def is_model(self) -> bool:
-        """Whether a model or a remote agent answers here."""
+        """True if a model or a remote agent answers here."""
         return self.node.speaks
 
     def walk(self, steps: list[Step]) -> Iterator[Step]:
-        """This step and all inside it, in order; `steps` is the plan's list."""
+        """This step and all steps inside it, in order; `steps` is the plan's list."""
         return iter(steps[self.index : self.end])
 
     def above(self) -> Iterator[Step]:
@@ -92,7 +92,7 @@ def hand_over_targets(step: Step) -> list[Step]:
 
 
 def first_after(step: Step) -> int:
-    """The lowest index that a step which runs after this one can have: in a loop, that of the loop."""
+    """The lowest index of a step that can run after this one: in a loop, the index of the loop."""
     loops = [outer.index for outer in step.above() if isinstance(outer.node.runs, execution.Repeated)]
     return min(loops, default=step.index)
 
@@ -118,10 +118,10 @@ class Plan:
 
 
 def plan(root: Node, *, resolved: bool = False) -> Plan:
-    """The steps of a tree, in one walk.
+    """The plan of a tree.
 
     Args:
-        resolved: whether `resolve_names` has named it, so that `writer_2` may be a reuse of `writer`.
+        resolved: true if `resolve_names` has named the tree, so `writer_2` may be another use of `writer`.
     """
     given, clashing = named_nodes(root)
     giver = NameGiver(given)
@@ -161,7 +161,7 @@ def _origin(node: Node, given: Mapping[str, Node]) -> str:
 
 
 def branch_names(step: Step, children: Sequence[Step]) -> str:
-    """How a message calls some alternatives of a step: the branches of a route by their tests."""
+    """The names of some branches of a step in messages: those of a route by their tests."""
     runs = step.node.runs
     if isinstance(runs, execution.FirstMatch):
         numbers = [step.children.index(child) for child in children]
@@ -178,7 +178,7 @@ def _test_of(runs: execution.FirstMatch, number: int, child: Step) -> str:
 
 
 def at_most_three(names: list[str]) -> str:
-    """`a`, `a and b`, `a, b and c`; of more, three and how many more there are."""
+    """Names in words: `a`, `a and b`, `a, b and c`; of more than three, three and how many others."""
     if len(names) == 1:
         return names[0]
     if len(names) > 3:

@@ -1,4 +1,4 @@
-"""Whose words of the conversation a model is shown: what was said before it, through its context."""
+"""The speakers whose messages are in a model's request: those that its context lets through."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from adk_fluent.analysis.talk.sight import Answer, sight_of
 
 
 def shown(flow: Flow, listener: Step) -> Mapping[Step, bool]:
-    """Whose text may be in the request of a model, and whether it certainly is.
+    """The speakers whose messages may be in the request of a model; true if certain.
 
-    What comes in through state, by a placeholder or a key of the context, is not meant.
+    Values from state, in a placeholder or through a key of the context, do not count.
     """
     sight = sight_of(listener.node)
     if sight.is_whole:
@@ -30,7 +30,7 @@ def shown(flow: Flow, listener: Step) -> Mapping[Step, bool]:
 
 
 def sees(flow: Flow, speaker: Step, listener: Step) -> Answer:
-    """Whether the listener is shown what the speaker said, given that it ran before."""
+    """The answer whether the listener receives the message of a speaker that ran before it."""
     sight = sight_of(listener.node)
     if sight.history != "last":
         return sight.sees(speaker, listener)
@@ -39,7 +39,7 @@ def sees(flow: Flow, speaker: Step, listener: Step) -> Answer:
 
 
 def shown_user(flow: Flow, listener: Step) -> Answer:
-    """Whether the current user message is in the request of a model as the user wrote it."""
+    """The answer whether the current user message is in the request of a model, as the user wrote it."""
     sight = sight_of(listener.node)
     if sight.history != "last":
         return "yes" if sight.message else "maybe"
@@ -48,7 +48,7 @@ def shown_user(flow: Flow, listener: Step) -> Answer:
 
 
 def shown_of_earlier(flow: Flow, listener: Step) -> Set[Step]:
-    """Whose text of earlier runs of the session may be in the conversation that a model is shown."""
+    """The speakers whose messages of earlier runs of the session may be in the request of a model."""
     sight = sight_of(listener.node)
     if not sight.earlier:
         return frozenset()

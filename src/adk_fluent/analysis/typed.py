@@ -1,4 +1,4 @@
-"""What type a value has where it is read: what its writers give, or what a schema says."""
+"""The type of a value at the step that reads it, from its writers or from a schema."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from adk_fluent.ir.fields import StateFieldRef
 
 @dataclass(frozen=True, slots=True)
 class KnownType:
-    """What is known of a value's type.
+    """The known type of a value that a step reads.
 
     Attributes:
-        types: it has one of these.
-        read: where it is read.
-        field: the schema field that says so, if it is not the writers.
+        types: the possible types.
+        read: the read.
+        field: the schema field that declares the type; `None` if it comes from the writers.
     """
 
     types: tuple[object, ...]
@@ -28,7 +28,7 @@ class KnownType:
 
     @property
     def values(self) -> tuple[object, ...] | None:
-        """All that it can be, if those are few."""
+        """All possible values if there are only a few, otherwise `None`."""
         if self.field is not None:
             return values_of(self.field.type)
         values: list[object] = []
@@ -41,10 +41,10 @@ class KnownType:
 
 
 def known_type(read: Read, facts: Facts) -> KnownType | None:
-    """What is known of the type of what is read; `None` if nothing is.
+    """The type of the value of a read; `None` if it is not known.
 
-    A schema that holds where it is read narrows text, and tells the type of what a function wrote. A key that
-    starts as `None` has no value, so it has no type either.
+    A schema that applies to the reader narrows text, and gives the type of a value that a function wrote. A
+    key that starts as `None` has no value, so it has no type either.
     """
     types: list[object] = []
     for fact in read.facts:
@@ -58,7 +58,7 @@ def known_type(read: Read, facts: Facts) -> KnownType | None:
 
 
 def declared(read: Read, facts: Facts) -> StateFieldRef | None:
-    """The schema field that says what is read: named by the step itself, or of a schema bound around it."""
+    """The schema field of a read: one that the step itself names, or one of a schema bound around it."""
     for field in read.step.node.given.get("read_fields", ()):
         if field.key == read.key:
             return field

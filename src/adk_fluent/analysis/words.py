@@ -1,4 +1,4 @@
-"""Whose words may be in the values of the state: found by following what each was made of."""
+"""The authors whose words may be in a value of the state, found by following the sources of its facts."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from adk_fluent.ir.nodes import CaptureNode
 
 @dataclass(slots=True)
 class Words:
-    """Whose words may be in some values.
+    """The authors whose words may be in some values.
 
     Attributes:
         steps: agents and remote agents.
-        user: whether they may be the user's.
-        anybody: whether they may be those of any agent of the tree.
+        user: true if the user may be an author.
+        anybody: true if any agent of the tree may be an author.
         before: keys whose value may be from before the run.
     """
 
@@ -38,11 +38,11 @@ class Words:
 
 
 def words_in(facts: Iterable[Fact], steps: list[Step], keys: StepKeys) -> Words:
-    """Whose words may be in the values that these facts are about.
+    """The authors whose words may be in the values of these facts.
 
     Args:
         steps: all steps of the plan.
-        keys: what they do with state keys.
+        keys: the effects of the steps on state keys.
     """
     found = Words()
     pending: list[object] = list(facts)
@@ -71,7 +71,7 @@ def words_in(facts: Iterable[Fact], steps: list[Step], keys: StepKeys) -> Words:
 
 
 def writers_in(place: WrittenIn, steps: list[Step], keys: StepKeys) -> Sources:
-    """The agents whose words may be written to a key there."""
+    """The sources of the values that steps inside may write to a key."""
     found: list[object] = []
     for inner in place.inside(steps):
         if place.key in keys.writes(inner):
@@ -82,10 +82,10 @@ def writers_in(place: WrittenIn, steps: list[Step], keys: StepKeys) -> Sources:
 
 
 def _own_words(step: Step, key: str) -> Sources:
-    """What a step that writes a key makes its value of, as far as that shows without walking there."""
+    """The sources of the value that a step writes to a key, without the facts at that step."""
     if step.is_model and step.node.output_key == key:
         return (step,)
-    # A capture alone copies the words of others as they were.
+    # Only a capture copies what others said without a change.
     return captured(step.node) if isinstance(step.node, CaptureNode) else (ANYBODY,)
 
 

@@ -1,1 +1,1 @@
-"""Which keys a step reads and writes."""
+"""The effects of steps on state keys, independent of the order in which they run."""

@@ -1,4 +1,7 @@
-"""What a subtree may do to the state, wherever a run takes it: for parallel branches and failed attempts."""
+"""The possible effects of a subtree on the state, for parallel branches and for attempts that failed.
+
+In both cases any part of the subtree may have run. So the order of its steps does not matter here.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +17,14 @@ from adk_fluent.state.effects import Keeps, Transform, all_effects
 
 @dataclass(frozen=True, slots=True)
 class Effects:
-    """What a subtree may do to the state, wherever it goes.
+    """The possible effects of a subtree on the state.
 
     Attributes:
         writes: key → the last step that may write it.
-        removes: session keys that it may remove.
-        clears: the step that may remove all session keys but a few.
-        unknown: a step that may write anything.
-        pauses: a step at which the run may stop for a person.
+        removes: session key → the step that may remove it.
+        clears: the step that may remove all session keys but some; `None` without one.
+        unknown: a step that may write anything; `None` without one.
+        pauses: a step at which the run may stop for a person; `None` without one.
     """
 
     writes: Mapping[str, Step] = field(default_factory=dict[str, Step])
@@ -32,26 +35,26 @@ class Effects:
 
 
 class StepKeys:
-    """What the steps of a plan do with state keys, each found once."""
+    """The effects of the steps of a plan, each computed once."""
 
     def __init__(self) -> None:
         self._writes: dict[Step, tuple[str, ...]] = {}
         self._effects: dict[Step, Effects] = {}
 
     def writes(self, step: Step) -> tuple[str, ...]:
-        """The keys that the step itself is known to write, in a stable order."""
+        """The keys that the step itself names as written, in a stable order."""
         found = self._writes.get(step)
         if found is None:
             found = self._writes[step] = step.node.key_writes
         return found
 
     def effects(self, step: Step) -> Effects:
-        """What the step and all inside it may do."""
+        """The possible effects of the step and of all steps inside it."""
         found = self._effects.get(step)
         if found is None:
             node = step.node
             if node.agent is not None and _BESIDE.isdisjoint(node.given) and not step.children:
-                found = Effects(dict.fromkeys(self.writes(step), step))  # as of most steps
+                found = Effects(dict.fromkeys(self.writes(step), step))  # most steps: no need to look further
             else:
                 self._effects[step] = Effects()  # a transfer may lead back here
                 found = self._inside(step)
@@ -94,11 +97,11 @@ _BESIDE: Final = CALLBACK_FIELDS | {
     "tools",
     "written_fields",
 }
-"""The fields of an agent by which it may write more than its output key, or leave that without a value."""
+"""The fields of an agent by which it may write other keys, or leave its output key without a value."""
 
 
 def nullable(node: AgentNode) -> tuple[str, ...]:
-    """The keys that an agent's answer may leave without a value, since their type allows `None`."""
+    """The keys that an agent's answer may leave without a value, because their type allows `None`."""
     given = node.given
     if "written_fields" not in given and "output_schema" not in given:
         return ()

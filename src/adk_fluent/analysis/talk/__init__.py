@@ -1,1 +1,1 @@
-"""The conversation: who has spoken, and who is shown it."""
+"""The conversation: its speakers at each point of a run, and the events that each agent's model receives."""

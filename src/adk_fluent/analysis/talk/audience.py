@@ -1,4 +1,8 @@
-"""Who may hear a speaker later on, found without asking everybody."""
+"""Find whether any later model receives a speaker's message, without comparing all pairs of steps.
+
+The listeners are kept in order of their steps. A search starts at the first one that can run after the
+speaker, and jumps over composites of which only one child runs, or all run at the same time as the speaker.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +15,15 @@ from adk_fluent.analysis.talk.sight import sight_of
 from adk_fluent.ir.execution import ONE_COUNTS, InParallel
 
 _APART: Final = (*ONE_COUNTS, InParallel)
-"""Of the children of these only one runs, or all run at the same time."""
+"""The ways to run children in which only one runs, or all run at the same time."""
 
 
 class Audience:
-    """The models of a tree, by whom they are shown.
+    """The listeners of a tree, indexed by the speakers whose messages they receive.
 
     Args:
         models: every model step.
-        turn: whom a model that sees the current turn only hears in it; see `Flow.turn`.
+        turn: the speakers of the current turn for a model that receives only that; see `Flow.turn`.
     """
 
     def __init__(self, models: Iterable[Step], turn: Callable[[Step], Mapping[Step | None, bool]]) -> None:
@@ -40,7 +44,7 @@ class Audience:
                 self._named.setdefault(name, _Listeners()).add(model)
 
     def hears(self, speaker: Step) -> bool:
-        """Whether a model that may run later is shown what the speaker says."""
+        """True if a model that may run later receives the speaker's message."""
         if speaker in self._last:
             return True
         for listeners in (self._open, self._named.get(speaker.origin), self._named.get(speaker.name)):
@@ -50,14 +54,14 @@ class Audience:
 
 
 def talked_over(turn: Iterable[Step | None]) -> list[Step]:
-    """Those of the last speakers who speak at the same time: a model that sees the turn only hears one."""
+    """The last speakers that run at the same time: a model that receives one turn gets only one of them."""
     speakers = [speaker for speaker in turn if speaker]
     found = {one for one in speakers for other in speakers if one is not other and _both_speak(one, other)}
     return sorted(found, key=_index)
 
 
 def _both_speak(one: Step, other: Step) -> bool:
-    """Whether two steps run at the same time, and both to their end."""
+    """True if two steps run at the same time, and both to their end."""
     place = apart(one, other)
     return (
         place is not None and isinstance(place.node.runs, InParallel) and place.node.merge != "first_complete"
@@ -65,24 +69,24 @@ def _both_speak(one: Step, other: Step) -> bool:
 
 
 class _Listeners:
-    """Models in order; those on the root branch of the conversation, which hear all, by themselves."""
+    """Models in order of their steps. Those on the root branch are kept apart: they hear all branches."""
 
     def __init__(self) -> None:
         self.on_root: list[Step] = []
         self.on_branches: list[Step] = []
 
     def add(self, model: Step) -> None:
-        """One more model; they come in order."""
+        """Add the next model in order."""
         (self.on_branches if model.branch else self.on_root).append(model)
 
 
 def _sees(speaker: Step, listeners: list[Step]) -> bool:
-    """Look at listeners in order, jumping over places whose steps do not run after the speaker."""
+    """True if a listener receives the speaker's message; jumps over composites that do not run after it."""
     index = bisect_left(listeners, first_after(speaker), key=_index)
     while index < len(listeners):
         listener = listeners[index]
         if speaker.branch and listener.branch and listener.index >= _branch_end(speaker):
-            return False  # it is on another conversation branch, and so are all after it
+            return False  # this listener and all after it are on other conversation branches
         place = apart(speaker, listener)
         if place is not None:
             index = bisect_left(listeners, place.end, lo=index + 1, key=_index)
@@ -98,7 +102,7 @@ def _index(step: Step) -> int:
 
 
 def _branch_end(speaker: Step) -> int:
-    """Where the conversation branch of the speaker ends, as an index of steps."""
+    """The index after the last step on the speaker's conversation branch."""
     inner = speaker
     for outer in speaker.above():
         if len(outer.branch) < len(speaker.branch):
@@ -108,7 +112,7 @@ def _branch_end(speaker: Step) -> int:
 
 
 def apart(speaker: Step, listener: Step) -> Step | None:
-    """The innermost place around both, if of its children only one runs, or all at the same time."""
+    """The innermost composite around both, if only one of its children runs, or all at the same time."""
     around = set(speaker.above())
     shared = next((outer for outer in listener.above() if outer in around), None)
     return shared if shared is not None and isinstance(shared.node.runs, _APART) else None

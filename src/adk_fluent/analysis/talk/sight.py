@@ -1,4 +1,4 @@
-"""What of the conversation an agent is shown, according to its context."""
+"""The part of the conversation that an agent's context lets through to its model."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ Answer = Literal["yes", "no", "maybe"]
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """What an agent is shown of what was said before.
+    """The part of the conversation that an agent's model receives.
 
     Attributes:
-        history: all of it, none of it, or only what was said `last`.
-        authors: if not `None`, only what these agents said.
-        excluded: not what these agents said.
-        user: whether the user's messages of earlier turns are shown.
-        earlier: whether anything of earlier turns is shown.
-        files: whether images and other files survive.
-        keys: state keys that are shown beside it.
-        wholesale: others' words are all left out, not by name: `none`, `.reads`, `from_state`, `template`.
-        unknown: a function of the user decides.
-        message: whether the current user message is surely shown as it was written.
-        shown: how a message calls it.
+        history: all messages, none, or only the `last` turn.
+        authors: if not `None`, only the messages of these agents.
+        excluded: the agents whose messages are left out.
+        user: true if the model receives the user's messages of earlier turns.
+        earlier: true if it receives any messages of earlier turns.
+        files: true if it receives images and other files.
+        keys: state keys that it receives, too.
+        wholesale: true if all other agents' messages are left out, not by name: by `none`, `.reads`,
+            `from_state` or `template`.
+        unknown: true if a user's function decides.
+        message: true if the current user message is certainly sent as the user wrote it.
+        shown: the name of the context in messages.
     """
 
     history: Literal["all", "none", "last"] = "all"
@@ -44,16 +45,16 @@ class Sight:
     shown: str = "C.default()"
 
     def sees(self, speaker: Step, listener: Step) -> Answer:
-        """Whether the listener is shown what the speaker said, given that it ran before."""
+        """The answer whether the listener receives the message of a speaker that ran before it."""
         return self.admits(speaker) if audible(speaker.branch, listener.branch) else "no"
 
     @property
     def is_whole(self) -> bool:
-        """Whether all that can be heard is shown, whoever said it."""
+        """True if the model receives the messages of all agents."""
         return self.history == "all" and self.authors is None and not self.excluded and not self.unknown
 
     def admits(self, speaker: Step) -> Answer:
-        """Whether what the speaker said is shown, if it can be heard."""
+        """The answer whether the context lets the speaker's messages through, apart from branches."""
         if self.history == "none":
             return "no"
         names = {speaker.origin, speaker.name}
@@ -69,7 +70,7 @@ LAST_TURN: Final = Sight(history="last", earlier=False, shown='include_contents(
 
 
 def sight_of(node: Any) -> Sight:
-    """What the agent of this node is shown."""
+    """The part of the conversation that the agent of this node receives."""
     if not node.agent:
         return EVERYTHING
     spec = node.annotations.context

@@ -1,4 +1,4 @@
-"""What the comparisons of a route can make of a value of a known type; a run does what `ir.matching` says."""
+"""Decide whether a comparison of a route can hold for values of a type. `ir.matching` runs the comparison."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from adk_fluent.ir.matching import Match, Predicate
 
 _ORDERS: Final = ("gt", "gte", "lt", "lte")
 _DIGITS: Final = frozenset("0123456789.+-e")
-"""What a number consists of where it is written down."""
+"""The characters of numbers as text."""
 
 
 def holds(test: Match, value: object) -> bool:
-    """Whether a comparison holds for a value; one that raises does not."""
+    """True if a comparison holds for a value; false if it does not hold or raises."""
     try:
         return test({test.key: value})
     except TypeError:  # values that cannot be compared
@@ -22,7 +22,7 @@ def holds(test: Match, value: object) -> bool:
 
 
 def can_hold(test: Match, kind: object) -> bool:
-    """Whether a comparison holds for some value of a type; unsure counts as yes.
+    """True if a comparison may hold for some value of a type.
 
     >>> can_hold(Match("score", "eq", 5), str), can_hold(Match("count", "eq", "5"), int)
     (True, False)
@@ -40,7 +40,7 @@ def can_hold(test: Match, kind: object) -> bool:
 
 
 def _equal_to(value: object) -> frozenset[Kind]:
-    """How a value must be stored to be equal to this one; a number is also what text says."""
+    """The kinds of stored values that may be equal to this one; a number equals the text that shows it."""
     own = kinds(type(value))
     if own is None:
         return frozenset({"text", "int", "float", "bool", "list", "dict"})
@@ -50,7 +50,7 @@ def _equal_to(value: object) -> frozenset[Kind]:
 
 
 def always_raises(test: Match, kind: object) -> bool:
-    """Whether a comparison raises for every value of a type, as `>` does between text and a number.
+    """True if a comparison raises for every value of a type, as `>` does between text and a number.
 
     >>> always_raises(Match("count", "gt", "5"), int), always_raises(Match("score", "gt", 5), str)
     (True, False)
@@ -64,7 +64,7 @@ def always_raises(test: Match, kind: object) -> bool:
 
 
 def covers(tests: Sequence[Predicate], key: str, values: Sequence[object]) -> bool:
-    """Whether for each of these values of a key one of the tests holds; `None` is no value.
+    """True if, for each of these values of a key, one of the tests holds; `None` does not count as a value.
 
     >>> covers([Match("ok", "eq", True), Match("ok", "eq", False)], "ok", (True, False))
     True

@@ -1,4 +1,4 @@
-"""Which comparisons of a route leave nothing for later ones."""
+"""Find tests of a route that never choose their branch, because an earlier test holds in the same cases."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from adk_fluent.analysis.values.comparing import holds
 from adk_fluent.ir.matching import Match, Predicate
 
 _OTHERS: Final = 20
-"""So many earlier comparisons that are neither equality nor a bound are tried on each later value."""
+"""The most earlier comparisons, other than `eq` and bounds, that are tried for each later test."""
 _LOW: Final = ("gt", "gte")
 _HIGH: Final = ("lt", "lte")
 
 
 def covered(tests: Sequence[Predicate], *, text: bool = False) -> list[Predicate | None]:
-    """For each test, an earlier one that holds whenever it does, or that leaves nothing for it.
+    """For each test, the earlier one because of which it never chooses its branch; `None` without one.
 
     Args:
-        text: whether what is compared is surely text: of a list, `contains` asks for an item.
+        text: true if the compared value is certainly text. For a list, `contains` asks for an item.
     """
     before = _Before(text=text)
     found: list[Predicate | None] = []
@@ -29,7 +29,7 @@ def covered(tests: Sequence[Predicate], *, text: bool = False) -> list[Predicate
 
 
 def exhaustive(tests: Sequence[Predicate]) -> bool:
-    """Whether one of the tests always holds, also for a key that is not there."""
+    """True if one of the tests always holds, also if the key is missing."""
     before = _Before()
     for test in tests:
         before.add(test)
@@ -37,10 +37,10 @@ def exhaustive(tests: Sequence[Predicate]) -> bool:
 
 
 class _Before:
-    """The tests that come before.
+    """The earlier tests of a route.
 
     Attributes:
-        everything: the test with which the tests before became such that one of them always holds.
+        everything: the test together with which the earlier ones cover every case; `None` until then.
     """
 
     def __init__(self, *, text: bool = False) -> None:
@@ -51,7 +51,7 @@ class _Before:
         self._others: dict[str, list[Match]] = {}
 
     def add(self, test: Predicate) -> None:
-        """One more test."""
+        """Add the next test."""
         self._same.setdefault(_identity(test), test)
         if not isinstance(test, Match):
             return
@@ -68,7 +68,7 @@ class _Before:
             self._others.setdefault(test.key, []).append(test)
 
     def covering(self, test: Predicate) -> Predicate | None:
-        """An earlier test that holds whenever this one does, if one certainly does."""
+        """An earlier test that holds whenever this one does; `None` if that is not certain for any."""
         if (same := self._same.get(_identity(test))) is not None:
             return same
         if not isinstance(test, Match):
@@ -84,7 +84,7 @@ class _Before:
 
 
 def _identity(test: Predicate) -> object:
-    """Equal for tests that are the same; what cannot be hashed is the same as itself only."""
+    """A value that is equal for equal tests; a test without a hash is equal to itself only."""
     try:
         hash(test)
     except TypeError:
@@ -93,7 +93,7 @@ def _identity(test: Predicate) -> object:
 
 
 def _range_covers(before: Match, test: Match) -> bool:
-    """Whether one bound includes another: `> 3` includes `> 5`."""
+    """True if one bound includes another: `> 3` includes `> 5`."""
     first, second = _number(before.value), _number(test.value)
     if first is None or second is None:
         return False
@@ -105,7 +105,7 @@ def _range_covers(before: Match, test: Match) -> bool:
 
 
 def _part_covers(before: Match, test: Match) -> bool:
-    """Whether all text in which one thing is found passes an earlier test: `x` is found where `xy` is."""
+    """True if every text that contains the value of `test` also passes the earlier one: `xy` contains `x`."""
     if test.ignore_case and not before.ignore_case:
         return False
     if before.op == "contains":

@@ -1,4 +1,8 @@
-"""What a transform does to what is known about the state: the one place where effects are interpreted."""
+"""Apply the effects of a state operation to the knowledge about the keys.
+
+`state.effects` describes each operation as a tuple of effects. This is the only module that interprets them:
+`EFFECTS` has one function for each class of effect.
+"""
 
 from __future__ import annotations
 
@@ -44,11 +48,11 @@ from adk_fluent.state.effects import (
 )
 
 Before = Mapping[str, Fact]
-"""What was known, before the transform ran, about the keys of which it makes something."""
+"""The facts before the operation, for the keys that it reads to make new values."""
 
 
 def apply_transform(state: Knowledge, step: Step, node: Transform) -> None:
-    """Record what the transform `node`, run by `step`, does."""
+    """Record the effects of the operation `node`, which `step` runs."""
     effects = effects_of(node)
     before = {key: state.get(key) for effect in effects for key in effect.sources}
     for effect in effects:
@@ -94,7 +98,7 @@ def _may_write(state: Knowledge, step: Step, effect: MayWrite, before: Before) -
 
 
 def _copies(state: Knowledge, step: Step, effect: Copies, before: Before) -> None:
-    """Write a value that is there only if its source was."""
+    """Write a copy, which is present only if its source was."""
     value = before[effect.source]
     if effect.type is not None:
         made_of = tuple(before[key] for key in effect.sources)
@@ -111,7 +115,7 @@ def _copies(state: Knowledge, step: Step, effect: Copies, before: Before) -> Non
 
 
 def _perhaps(copied: Fact, was: Fact) -> Fact:
-    """What a key holds where nobody knows whether a value was copied to it."""
+    """The fact about a key to which a value may or may not have been copied."""
     kept = was.mask & (PRESENT | UNKNOWN)
     kind = copied.type if not kept or was.type == copied.type else None
     writers, texts = some(was.writers, copied.writers), some(was.text_of, copied.text_of)
@@ -156,7 +160,7 @@ def _packs(state: Knowledge, step: Step, effect: Packs, before: Before) -> None:
         state.set(root, Fact(mask, some(was.writers, (step,)), (), dict, of=(was, value)))
 
 
-# --- other transforms -----------------------------------------------------------------------------
+# --- operations that run other operations ---------------------------------------------------------
 
 
 def _apply_all(state: Knowledge, step: Step, nodes: tuple[Transform, ...]) -> None:
@@ -174,7 +178,7 @@ def _one_of(state: Knowledge, step: Step, effect: OneOf, before: Before) -> None
 
 
 def _at_once(state: Knowledge, step: Step, effect: AtOnce, before: Before) -> None:
-    """All on the same input; what a replacement removes or writes wins over a delta."""
+    """Run all operations on the same input; the writes and removals of a replacement win over a delta."""
     deltas: dict[str, Fact] = {}
     forks: list[Knowledge] = []
     for node in effect.steps:
@@ -195,7 +199,7 @@ def _at_once(state: Knowledge, step: Step, effect: AtOnce, before: Before) -> No
     for key, fact in deltas.items():
         over = replaced.pop(key, None)
         if over is not None and over.mask & ABSENT:
-            was = state.get(key).mask & STATUS  # what was not there cannot be removed
+            was = state.get(key).mask & STATUS  # an absent key cannot be removed
             kept = fact if was == ABSENT else over if was == PRESENT else fact.with_mask(PRESENT | ABSENT)
             fact = kept.or_else(over)
         state.set(key, fact.with_mask(fact.mask) if over is None or over.mask & ABSENT else over)
@@ -207,7 +211,7 @@ def _at_once(state: Knowledge, step: Step, effect: AtOnce, before: Before) -> No
 
 
 def assume(state: Knowledge, test: object) -> str | None:
-    """Record what follows from a comparison that held: its key, which is given back, is there."""
+    """Record that a comparison held, so its key is present. Return that key; `None` if nothing follows."""
     if isinstance(test, Match) and test.op != "ne" and not (test.op == "truthy" and not test.value):
         state.is_there(test.key)
         return test.key
@@ -215,7 +219,11 @@ def assume(state: Knowledge, test: object) -> str | None:
 
 
 def supposing(state: Knowledge, test: object, work: Callable[[], None]) -> None:
-    """Do `work` in a branch that runs only if a comparison holds; what follows it learns nothing of that."""
+    """Run `work` for a branch that is taken only if a comparison holds.
+
+    The branch knows that the compared key is present. That knowledge is taken back afterwards, because the
+    branch did not write the key.
+    """
     key = assume(state, test)
     assumed = state.facts.get(key) if key else None
     work()
@@ -239,4 +247,4 @@ EFFECTS: Final[Mapping[type[Effect], Callable[[Knowledge, Step, Any, Before], No
     OneOf: _one_of,
     AtOnce: _at_once,
 }
-"""How each kind of effect changes what is known."""
+"""The function that applies each class of effect."""

@@ -1,4 +1,4 @@
-"""One key that one step reads, with what is known about it there."""
+"""A read of one key by one step, and whether the key is present there."""
 
 from __future__ import annotations
 
@@ -12,21 +12,23 @@ Status = Literal["must", "may", "never", "unknown"]
 
 
 class Read:
-    """One key that one step reads, with what is known about it there.
+    """One key that one step reads, with the facts about the key whenever the step runs.
+
+    The walk may pass a step several times, for example in each round of a loop. Each time it adds a fact.
 
     Attributes:
-        step: who reads.
-        key: the state key, scope prefix included.
-        via: through what.
-        level: what it means when the key is missing.
-        type: the type that the reader expects, `None` if any will do.
-        where: file and line, where the source of a function shows it.
-        first: what is known the first time the step runs.
-        mask: what is known over all times.
-        doubt: what is known at the time when the key is most likely missing.
-        texts: agents whose whole answer may be what is read.
-        facts: what is known at each time the step runs.
-        lost: a step at which the run may stop for a person, and lose the key, before this one runs.
+        step: the reader.
+        key: the state key with its scope prefix.
+        via: the kind of read, such as a template or a function.
+        level: the consequence of a missing key, from `required` (an error) to `optional` (none).
+        type: the type that the reader expects; `None` for any type.
+        where: file and line, if the source of a function shows the read.
+        first: the fact when the step runs for the first time; `None` if it never runs.
+        mask: the union of the masks of all facts.
+        doubt: the first fact in which the key may be missing; without one, the first fact.
+        texts: agents whose whole answer may be the value.
+        facts: all facts, in the order of the walk.
+        lost: the step whose pause may lose the key before this step runs.
     """
 
     __slots__ = (
@@ -49,7 +51,7 @@ class Read:
         self.lost: Step | None = None
 
     def meets(self, fact: Fact) -> None:
-        """Note what is known about the key at one time the step runs."""
+        """Add the fact about the key at one time when the step runs."""
         if self.first is None:
             self.first = self.doubt = fact
         elif fact.mask & ABSENT and not cast(Fact, self.doubt).mask & ABSENT:
@@ -63,17 +65,17 @@ class Read:
 
     @property
     def is_shown(self) -> bool:
-        """Whether a model is shown the value."""
+        """True if a model receives the value."""
         return self.via in ("template", "prompt", "context", "remote")
 
     @property
     def reached(self) -> bool:
-        """Whether the step can run at all."""
+        """True if a run can reach the step."""
         return self.first is not None
 
     @property
     def status(self) -> Status:
-        """Whether the key is there when the step runs."""
+        """`must` if the key is always present, `may` if sometimes, `never`, or `unknown`."""
         if self.mask == PRESENT:
             return "must"
         if self.mask == ABSENT:
@@ -82,5 +84,5 @@ class Read:
 
     @property
     def only_first_missing(self) -> bool:
-        """Whether the key is missing the first time round a loop and there later."""
+        """True if the key is missing in the first round of a loop and present in a later one."""
         return self.first is not None and self.first.mask & STATUS == ABSENT and bool(self.mask & PRESENT)

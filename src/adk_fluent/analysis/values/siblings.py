@@ -1,4 +1,8 @@
-"""What the branches of a parallel step may do to each other's keys."""
+"""The keys that parallel branches may change for each other.
+
+Branches run at the same time. Before any step of one branch, another may have run completely, in part or not
+at all. So `Knowledge` adds the effects of all other branches to each fact that a branch looks up.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,7 @@ from adk_fluent.ir.scopes import is_session_scoped
 
 
 class Siblings:
-    """What the other branches of a parallel step may do while one runs."""
+    """The effects of all branches of a parallel step, indexed by key."""
 
     __slots__ = ("_clears", "_effects", "_removes", "_unknown", "_writes", "step")
 
@@ -30,7 +34,11 @@ class Siblings:
         self._clears = [index for index, effect in enumerate(effects) if effect.clears]
 
     def over(self, key: str, base: Fact, own: int) -> Fact:
-        """What branch `own` knows about a key that it has not touched itself."""
+        """The fact about a key that branch `own` has not changed, after any part of the other branches.
+
+        Args:
+            base: the fact at the start of the parallel step.
+        """
         mask = base.mask
         others = _others(self._writes.get(key, ()), own)
         if others:
@@ -47,27 +55,27 @@ class Siblings:
             if not others and not unknown:
                 return base
             either = base.or_else(beside)
-            either.type = None  # of what another branch writes instead, nothing is known
+            either.type = None  # the type of another branch's value is not known
             return either
         writers = tuple(self._effects[index].writes[key] for index in others)
         why = Why("sibling", self.step, writers)
         return Fact(mask, base.writers + writers, (), None, why, of=(base, beside))
 
     def may_touch(self, key: str) -> bool:
-        """Whether any branch may write or remove this key."""
+        """True if a branch may write or remove this key."""
         return bool(key in self._writes or key in self._removes or self._unknown or self._clears)
 
     def removes_from(self, key: str, writers: Sequence[int]) -> bool:
-        """Whether a branch may remove a key that another of these branches wrote."""
+        """True if a branch may remove a key that one of these other branches wrote."""
         removers = [*self._removes.get(key, ())[:2], *(self._clears[:2] if is_session_scoped(key) else ())]
         return any(writer != remover for remover in removers for writer in writers[:2])
 
     @property
     def keys(self) -> set[str]:
-        """Every key that some branch names as written or removed."""
+        """Every key that a branch certainly or possibly writes or removes by name."""
         return {*self._writes, *self._removes}
 
 
 def _others(indices: Sequence[int], own: int) -> list[int]:
-    """The first few indices of other branches than one's own."""
+    """The first few of these branches, without `own`. A few are enough for a message."""
     return [index for index in indices[:4] if index != own]

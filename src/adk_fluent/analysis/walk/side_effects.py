@@ -1,4 +1,4 @@
-"""What happens to the state beside what a step is for: callbacks, tools, failures, boundaries, transfers."""
+"""Changes of the state by callbacks, tools, failures, boundaries, pauses and transfers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from adk_fluent.ir.sighting import NO_SIGHTINGS, Sightings
 
 
 def call_functions(state: Knowledge, step: Step, callbacks: tuple[object, ...]) -> None:
-    """Functions that always run."""
+    """Apply the writes of callbacks, which run each time."""
     goes_on = True
     for callback in callbacks:
         touched = said(callback)
@@ -29,11 +29,11 @@ def call_functions(state: Knowledge, step: Step, callbacks: tuple[object, ...]) 
             state.set(key, written(step, of=(ANYBODY,)))
         if seen.whole:
             maybe_write(state, step, seen, always=goes_on)
-            goes_on = goes_on and seen.returns_known and not seen.returns  # ADK calls the next after nothing
+            goes_on = goes_on and seen.returns_known and not seen.returns  # after `None`, ADK calls the next
 
 
 def use_tools(state: Knowledge, step: Step, node: AgentNode) -> None:
-    """Functions that run if the model likes."""
+    """Apply the writes of tools, which run only if the model calls them."""
     if node.undeclared()[1]:
         state.forget(step)
     given = node.given
@@ -51,10 +51,10 @@ def use_tools(state: Knowledge, step: Step, node: AgentNode) -> None:
 
 
 def maybe_write(state: Knowledge, step: Step, seen: Sightings, *, always: bool = False) -> None:
-    """What source shows may be written.
+    """Apply the writes that the source of a function shows.
 
     Args:
-        always: whether the function is called each time, so that what each of its paths writes is there.
+        always: true if the function runs each time, so the keys that all its paths write are present.
     """
     for one in seen.writes:
         if one.always and always:
@@ -64,7 +64,7 @@ def maybe_write(state: Knowledge, step: Step, seen: Sightings, *, always: bool =
 
 
 def fail(keys: StepKeys, state: Knowledge, child: Step, step: Step) -> None:
-    """Record that a child may have done any part of what it does, and then failed or been stopped."""
+    """Record that a child may have done any part of its effects before it failed or was stopped."""
     effects = keys.effects(child)
     if effects.pauses is not None:
         pause(effects.pauses, state)
@@ -85,7 +85,7 @@ def fail(keys: StepKeys, state: Knowledge, child: Step, step: Step) -> None:
 
 
 def cross(step: Step, state: Knowledge) -> None:
-    """`temp:` keys do not cross an execution boundary."""
+    """Record an execution boundary: `temp:` keys do not cross it."""
     for key in state.temp_keys():
         fact = state.get(key)
         if fact.mask & PRESENT:
@@ -93,7 +93,11 @@ def cross(step: Step, state: Knowledge) -> None:
 
 
 def pause(step: Step, state: Knowledge, keys: Iterable[str] | None = None) -> None:
-    """The run may stop at a step until a person answers, and lose these `temp:` keys, or all there are."""
+    """Record that the run may pause at a step: it then loses its `temp:` keys.
+
+    Args:
+        keys: the `temp:` keys that may be lost. Default: all.
+    """
     for key in sorted(state.temp_keys()) if keys is None else keys:
         fact = state.get(key)
         if fact.mask & PRESENT:
@@ -101,7 +105,7 @@ def pause(step: Step, state: Knowledge, keys: Iterable[str] | None = None) -> No
 
 
 def left_early(steps: Plan) -> tuple[set[Step], set[Step]]:
-    """The composites of which a transfer may skip the rest, and those which it may start again."""
+    """The composites of which a transfer may skip the rest, and those that it may start again."""
     skipping: set[Step] = set()
     restarting: set[Step] = set()
     for step in steps.steps:
@@ -115,14 +119,14 @@ def left_early(steps: Plan) -> tuple[set[Step], set[Step]]:
 
 
 def owner_of(step: Step) -> Step | None:
-    """The sequence, or the loop's round, of which a transfer skips the rest."""
+    """The sequence or loop of which a transfer skips the remaining steps; `None` without one."""
     return next(
         (outer for outer in step.above() if isinstance(outer.node.runs, execution.STEP_BY_STEP)), None
     )
 
 
 def meanwhile(step: Step, owner: Step, moved: Knowledge, steps: Plan) -> None:
-    """Branches beside a transfer run to their end; they may have spoken by then."""
+    """Add the messages of branches beside a transfer: these run to their end and may speak before it."""
     inner = step
     for outer in step.above():
         if outer is owner:
@@ -135,7 +139,7 @@ def meanwhile(step: Step, owner: Step, moved: Knowledge, steps: Plan) -> None:
 
 
 def coordinator_of(step: Step) -> Step | None:
-    """The outermost agent among whose sub-agents a step stands, as far as models can hand over."""
+    """The outermost agent from which models can hand over, from agent to agent, down to this step."""
     found: Step | None = None
     for outer in step.above():
         if not isinstance(outer.node.runs, execution.ByModel):
@@ -145,7 +149,7 @@ def coordinator_of(step: Step) -> Step | None:
 
 
 def may_hand_over(step: Step) -> bool:
-    """Whether a sub-agent may hand over to its parent or its peers instead of answering."""
+    """True if a sub-agent may hand over to its parent or its peers instead of answering."""
     if step.parent is None or not isinstance(step.parent.node.runs, execution.ByModel):
         return False
     node: AgentNode = step.node
@@ -153,6 +157,6 @@ def may_hand_over(step: Step) -> bool:
 
 
 def may_return(child: Step) -> bool:
-    """Whether a sub-agent may hand back to the agent above it."""
+    """True if a sub-agent may hand back to its parent."""
     agent = child.node.agent
     return agent is not None and agent.disallow_transfer_to_parent is not True
