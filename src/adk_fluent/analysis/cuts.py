@@ -16,11 +16,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-from adk_fluent.analysis.plan import Step
-from adk_fluent.analysis.shown import shown
-from adk_fluent.analysis.talk.sight import EVERYTHING, sight_of
+from adk_fluent.analysis.audience import EVERYTHING, shown, sight_of
+from adk_fluent.analysis.plan import Step, owner_of
 from adk_fluent.analysis.values.fact import PRESENT, STATUS, Fact
-from adk_fluent.analysis.walk.side_effects import owner_of
 from adk_fluent.context.spec import Context
 from adk_fluent.ir import execution
 from adk_fluent.ir.annotations import ExecutionBoundary, TransformSpec
@@ -29,8 +27,8 @@ from adk_fluent.ir.scopes import is_temporary
 from adk_fluent.state.effects import Copies, Holds, Needs, Removes, Sets, Transform, Writes, all_effects
 
 if TYPE_CHECKING:
+    from adk_fluent.analysis.data_flow import Read
     from adk_fluent.analysis.facts import Facts
-    from adk_fluent.analysis.values.read import Read
     from adk_fluent.ir.fields import StateFieldRef
 
 _FRAME_FIELDS: Final = frozenset({"name", "description", "children", "annotations"})

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from types import NoneType
 from typing import TYPE_CHECKING, Any, cast
 
-from adk_fluent.analysis.artifacts import FileFlow, file_flow
-from adk_fluent.analysis.keys.effects import Effects
+from adk_fluent.analysis.artifact_flow import FileFlow, file_flow
+from adk_fluent.analysis.data_flow import Read
 from adk_fluent.analysis.plan import Plan, Step
-from adk_fluent.analysis.values.read import Read
+from adk_fluent.analysis.state_walk import Flow, flow_of
+from adk_fluent.analysis.values.fact import PRESENT, stored_values
+from adk_fluent.analysis.values.key_effects import Effects
+from adk_fluent.analysis.values.kinds import values_of
 from adk_fluent.analysis.visibility import visibility_of
-from adk_fluent.analysis.walk.steps import Flow, flow_of
 from adk_fluent.ir.base import Node, root_of
 from adk_fluent.ir.fields import StateFieldRef
 from adk_fluent.ir.nesting import MAX_DEPTH, depth
@@ -235,3 +238,62 @@ def analyse(subject: object) -> Facts:
 def was_built(subject: object) -> bool:
     """True if the subject is an ADK object that adk-fluent built."""
     return not isinstance(subject, Node) and not isinstance(getattr(subject, "node", None), Node)
+
+
+# --- the type of a value --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class KnownType:
+    """The known type of a value that a step reads.
+
+    Attributes:
+        types: the possible types.
+        read: the read.
+        field: the schema field that declares the type; `None` if it comes from the writers.
+    """
+
+    types: tuple[object, ...]
+    read: Read
+    field: StateFieldRef | None = None
+
+    @property
+    def values(self) -> tuple[object, ...] | None:
+        """All possible values if there are only a few, otherwise `None`."""
+        if self.field is not None:
+            return values_of(self.field.type)
+        values: list[object] = []
+        for fact in self.read.facts:
+            few = stored_values(fact) if fact.mask & PRESENT else ()
+            if few is None:
+                return None
+            values += [value for value in few if value not in values]
+        return tuple(values)
+
+
+def known_type(read: Read, facts: Facts) -> KnownType | None:
+    """The type of the value of a read; `None` if it is not known.
+
+    A schema that applies to the reader narrows text, and gives the type of a value that a function wrote. A
+    key that starts as `None` has no value, so it has no type either.
+    """
+    types: list[object] = []
+    for fact in read.facts:
+        if fact.mask & PRESENT and fact.type is not NoneType and fact.type not in types:
+            types.append(fact.type)
+    unknown = not types or None in types
+    field = declared(read, facts) if unknown or types == [str] else None
+    if field is not None and (unknown or values_of(field.type) is not None):
+        return KnownType((field.type,), read, field)
+    return None if unknown else KnownType(tuple(types), read)
+
+
+def declared(read: Read, facts: Facts) -> StateFieldRef | None:
+    """The schema field of a read: one that the step itself names, or one of a schema bound around it."""
+    for field in read.step.node.given.get("read_fields", ()):
+        if field.key == read.key:
+            return field
+    for bound in facts.schemas:
+        if bound.holds_for(read.step) and read.key in bound.by_key:
+            return bound.by_key[read.key]
+    return None

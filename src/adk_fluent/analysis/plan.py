@@ -8,7 +8,10 @@ from typing import Any, Final, NoReturn
 
 from adk_fluent.ir import execution
 from adk_fluent.ir.base import Node
+from adk_fluent.ir.execution import STEP_BY_STEP
 from adk_fluent.ir.naming import NameGiver, named_nodes
+from adk_fluent.ir.nodes import AgentNode
+from adk_fluent.ir.passing import Passage, changing_hooks, leaving, passages
 
 _put: Final = object.__setattr__
 Branch = tuple[int, ...]
@@ -184,3 +187,96 @@ def at_most_three(names: list[str]) -> str:
     if len(names) > 3:
         names = [*names[:3], f"{len(names) - 3} more"]
     return ", ".join(names[:-1]) + " and " + names[-1] if len(names) > 1 else "".join(names)
+
+
+# --- streamed answers -----------------------------------------------------------------------------
+
+
+NOWHERE: Mapping[int, Passage] = {}
+
+
+def passages_in(plan: Plan) -> dict[Step, Mapping[int, Passage]]:
+    """The sequences and loops with streamed answers; for each, index of the speaker → its passage."""
+    if all(step.node.annotations.edge is None for step in plan.steps):
+        return {}  # most trees stream nothing between steps
+    found = {step: passages_of(step) for step in plan.steps if isinstance(step.node.runs, STEP_BY_STEP)}
+    return {step: here for step, here in found.items() if here}
+
+
+def passages_of(step: Step) -> Mapping[int, Passage]:
+    """The passages of one sequence or loop: index of the speaker → its passage."""
+    if all(leaving(child.node) is None for child in step.children):
+        return NOWHERE
+    found = passages([child.node.replace(name=child.name) for child in step.children])
+    return {place: _with_middleware(passage, step.children[place]) for place, passage in found.items()}
+
+
+def _with_middleware(passage: Passage, giver: Step) -> Passage:
+    """The passage, not live if a middleware may change the answer: then the next step waits for all of it."""
+    if not passage.live:
+        return passage
+    for step in _below(giver):
+        if step is not giver and passage.speakers.isdisjoint((step.name, step.node.name)):
+            continue
+        for middleware in (
+            one for place in (step, *step.above()) for one in place.node.annotations.middleware
+        ):
+            if hooks := changing_hooks(middleware):
+                why = f"the {hooks[0]} of {type(middleware).__name__} may change the answer"
+                return passage.replace(live=False, why=why)
+    return passage
+
+
+def _below(step: Step) -> Iterator[Step]:
+    """A step and all inside it."""
+    yield step
+    for child in step.children:
+        yield from _below(child)
+
+
+# --- transfers ------------------------------------------------------------------------------------
+
+
+def left_early(steps: Plan) -> tuple[set[Step], set[Step]]:
+    """The composites of which a transfer may skip the rest, and those that it may start again."""
+    skipping: set[Step] = set()
+    restarting: set[Step] = set()
+    for step in steps.steps:
+        if isinstance(step.node.runs, execution.HandOver):
+            target, owner = step.target, owner_of(step)
+            if target is not None and target.index <= step.index < target.end:
+                restarting.add(target)
+            elif owner is not None:
+                skipping.add(owner)
+    return skipping, restarting
+
+
+def owner_of(step: Step) -> Step | None:
+    """The sequence or loop of which a transfer skips the remaining steps; `None` without one."""
+    return next(
+        (outer for outer in step.above() if isinstance(outer.node.runs, execution.STEP_BY_STEP)), None
+    )
+
+
+def coordinator_of(step: Step) -> Step | None:
+    """The outermost agent from which models can hand over, from agent to agent, down to this step."""
+    found: Step | None = None
+    for outer in step.above():
+        if not isinstance(outer.node.runs, execution.ByModel):
+            break
+        found = outer
+    return found
+
+
+def may_hand_over(step: Step) -> bool:
+    """True if a sub-agent may hand over to its parent or its peers instead of answering."""
+    if step.parent is None or not isinstance(step.parent.node.runs, execution.ByModel):
+        return False
+    node: AgentNode = step.node
+    return node.disallow_transfer_to_parent is not True or node.disallow_transfer_to_peers is not True
+
+
+def may_return(child: Step) -> bool:
+    """True if a sub-agent may hand back to its parent."""
+    agent = child.node.agent
+    return agent is not None and agent.disallow_transfer_to_parent is not True

@@ -8,21 +8,84 @@ branches that all run; there, one certain write is enough, unless another branch
 
 A fact never changes after it is stored. Each has a `tick`, a number that grows: it tells whether a fact is
 older than a step that may have written anything.
+
+A fact also notes the direct sources of its value (`Sources`). `provenance.words_in` follows these notes
+later, and only if a check asks for the authors of a value. The notes of a loop may lead back to themselves.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import Enum
 from functools import lru_cache
 from itertools import count
 from types import NoneType
 from typing import Final, Literal, get_args, get_origin
 
-from adk_fluent.analysis.origins import ANYBODY, InitialValue, Sources
 from adk_fluent.analysis.plan import Step
 from adk_fluent.analysis.values.kinds import values_of
+from adk_fluent.ir.nodes import CaptureNode
 from adk_fluent.ir.scopes import is_shared
+
+
+@dataclass(frozen=True, slots=True)
+class InitialValue:
+    """The value of a key before the run."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenIn:
+    """Any value that a step inside may write to a key, except for the steps of one child."""
+
+    step: Step
+    key: str
+    besides: Step | None = None
+
+    def inside(self, steps: list[Step]) -> Iterator[Step]:
+        """The steps inside, without those of the excepted child; `steps` are all of the plan."""
+        but = range(0) if self.besides is None else range(self.besides.index, self.besides.end)
+        return (step for step in self.step.walk(steps) if step.index not in but)
+
+
+@dataclass(frozen=True, slots=True)
+class SpokenIn:
+    """Any message of a step inside this one."""
+
+    step: Step
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Gathered:
+    """The facts about a key after each round of a loop, or after each of several agents that hand over."""
+
+    facts: list[object] = field(default_factory=list[object])
+
+
+class Person(Enum):
+    """Authors that are not one agent.
+
+    Attributes:
+        USER: the user.
+        ANYBODY: any author: a function that does not declare its reads has made the value.
+    """
+
+    USER = "user"
+    ANYBODY = "anybody"
+
+
+ANYBODY: Final = Person.ANYBODY
+
+Sources = tuple[object, ...]
+"""The sources of a value: objects of `Fact`, `Step` (an agent's words), and the classes above."""
+
+
+def captured(node: CaptureNode) -> Sources:
+    """The sources of the value that a capture writes."""
+    return (Person.USER,) if node.turns is None else (ANYBODY,)
+
 
 PRESENT: Final = 1
 ABSENT: Final = 2
@@ -79,7 +142,7 @@ class Fact:
         type: the type of the value; `None` if it is not known.
         why: the reason why the key may be missing.
         removed_by: the step that removed the key.
-        of: the sources of the value; see `origins.Sources`.
+        of: the sources of the value; see `Sources`.
         lost: the step that may pause the run after the key was written.
         by: the step that wrote the value; `None` if the writers of the sources in `of` wrote it.
     """

@@ -17,11 +17,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from adk_fluent.analysis.origins import ANYBODY
+from adk_fluent.analysis.history import Talk
 from adk_fluent.analysis.plan import Step
-from adk_fluent.analysis.talk.history import Talk
 from adk_fluent.analysis.values.fact import (
     ABSENT,
+    ANYBODY,
     PRESENT,
     REMOVED,
     STATUS,
@@ -36,7 +36,7 @@ from adk_fluent.analysis.values.fact import (
     together,
     untouched,
 )
-from adk_fluent.analysis.values.siblings import Siblings
+from adk_fluent.analysis.values.key_effects import Siblings
 from adk_fluent.ir.scopes import is_session_scoped, is_temporary
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from adk_fluent.analysis.artifacts import FileFlow, FileRead
+from adk_fluent.analysis.artifact_flow import FileFlow, FileRead
 from adk_fluent.analysis.facts import Facts, analyse
 from adk_fluent.analysis.plan import Step, at_most_three
 from adk_fluent.analysis.values.fact import ABSENT, PRESENT

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from adk_fluent.analysis.audience import Audience, Sight, sees, sight_of, talked_over
+from adk_fluent.analysis.data_flow import Read
 from adk_fluent.analysis.facts import Facts, analyse
 from adk_fluent.analysis.plan import Step, at_most_three
-from adk_fluent.analysis.shown import sees
-from adk_fluent.analysis.talk.audience import Audience, talked_over
-from adk_fluent.analysis.talk.sight import Sight, sight_of
-from adk_fluent.analysis.values.read import Read
 from adk_fluent.contracts.findings.missing import about
 from adk_fluent.contracts.issues import ChannelDuplication, DataLoss, RouteMissingKey
 from adk_fluent.contracts.registry import check

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from adk_fluent.analysis.audience import EVERYTHING, sight_of
 from adk_fluent.analysis.facts import Facts, analyse
 from adk_fluent.analysis.plan import Step, at_most_three, hand_over_targets
-from adk_fluent.analysis.talk.sight import EVERYTHING, sight_of
 from adk_fluent.contracts.issues import MisnamedAgent, UnknownAgent
 from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from adk_fluent.analysis.audience import sees, sight_of
 from adk_fluent.analysis.facts import Facts, analyse
 from adk_fluent.analysis.plan import Step
-from adk_fluent.analysis.shown import sees
-from adk_fluent.analysis.talk.sight import sight_of
 from adk_fluent.contracts.issues import ModalityLoss, ModalityMismatch
 from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from adk_fluent.analysis.dead_writes import overwritten
 from adk_fluent.analysis.facts import analyse
-from adk_fluent.analysis.overwriting import overwritten
 from adk_fluent.analysis.plan import Step, first_after
 from adk_fluent.contracts.issues import DeadState, Overwritten
 from adk_fluent.contracts.registry import check

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from adk_fluent.analysis.data_flow import Read
 from adk_fluent.analysis.facts import analyse
 from adk_fluent.analysis.plan import Step
 from adk_fluent.analysis.values.fact import LOST
-from adk_fluent.analysis.values.read import Read
 from adk_fluent.contracts.findings.missing import taken
 from adk_fluent.contracts.findings.wording import listed, who_reads
 from adk_fluent.contracts.issues import PauseTempKey

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from adk_fluent.analysis.facts import Facts, analyse
+from adk_fluent.analysis.facts import Facts, analyse, known_type
 from adk_fluent.analysis.plan import Step, branch_names
-from adk_fluent.analysis.typed import known_type
-from adk_fluent.analysis.values.comparing import covers
+from adk_fluent.analysis.values.comparisons import covered, covers, exhaustive
 from adk_fluent.analysis.values.kinds import TEXT, kinds
-from adk_fluent.analysis.values.matches import covered, exhaustive
 from adk_fluent.contracts.issues import RouteWithoutOtherwise, UnreachableBranch
 from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue, Severity

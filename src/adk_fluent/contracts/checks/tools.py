@@ -8,11 +8,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from adk_fluent.analysis.audience import apart, sight_of
 from adk_fluent.analysis.facts import Facts, analyse
+from adk_fluent.analysis.history import audible
 from adk_fluent.analysis.plan import Step, at_most_three, hand_over_targets
-from adk_fluent.analysis.talk.audience import apart
-from adk_fluent.analysis.talk.history import audible
-from adk_fluent.analysis.talk.sight import sight_of
 from adk_fluent.context.spec import Context
 from adk_fluent.contracts.issues import DuplicateTool, GeminiTool, ToolHistory, UnnamedTool
 from adk_fluent.contracts.registry import check

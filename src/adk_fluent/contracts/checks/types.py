@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
-from adk_fluent.analysis.facts import Facts, analyse
+from adk_fluent.analysis.audience import sees
+from adk_fluent.analysis.data_flow import Read
+from adk_fluent.analysis.facts import Facts, KnownType, analyse, known_type
 from adk_fluent.analysis.plan import Step, at_most_three
-from adk_fluent.analysis.shown import sees
-from adk_fluent.analysis.typed import KnownType, known_type
-from adk_fluent.analysis.values.comparing import always_raises, can_hold
+from adk_fluent.analysis.values.comparisons import always_raises, can_hold
 from adk_fluent.analysis.values.kinds import NUMBERS, fits, kinds, named, shortfall
-from adk_fluent.analysis.values.read import Read
 from adk_fluent.contracts.checks.schemas import against_schemas
 from adk_fluent.contracts.findings.types import mismatch, nearest, source
 from adk_fluent.contracts.issues import TypeMismatch, UnmetConsumes

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, cast
 
+from adk_fluent.analysis.data_flow import Read
 from adk_fluent.analysis.facts import Facts
 from adk_fluent.analysis.plan import Step
 from adk_fluent.analysis.values.fact import ABSENT, PRESENT, STATUS, Fact
-from adk_fluent.analysis.values.read import Read
 from adk_fluent.contracts.findings.wording import listed, who_reads, why_first_turn, why_may, why_never
 from adk_fluent.contracts.issues import BoundaryTempKey, ReadBeforeWrite, ScopeMismatch
 from adk_fluent.contracts.report import ContractIssue, Severity

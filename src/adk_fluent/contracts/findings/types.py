@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from adk_fluent.analysis.facts import KnownType
 from adk_fluent.analysis.plan import Step
-from adk_fluent.analysis.typed import KnownType
 from adk_fluent.analysis.values.kinds import named, values_of
 from adk_fluent.contracts.issues import TypeMismatch
 from adk_fluent.contracts.report import ContractIssue, Severity

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, cast
 
+from adk_fluent.analysis.data_flow import Read
 from adk_fluent.analysis.plan import Step, branch_names
 from adk_fluent.analysis.values.fact import ABSENT, STATUS, Fact, Why
 from adk_fluent.analysis.values.kinds import named
-from adk_fluent.analysis.values.read import Read
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.execution import PerItem
 from adk_fluent.ir.functions import shown_by

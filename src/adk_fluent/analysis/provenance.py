@@ -1,13 +1,19 @@
-"""The authors whose words may be in a value of the state, found by following the sources of its facts."""
+"""The provenance of a value in state: the authors whose words may be in it, and its last writers.
+
+Both are found by following the sources that the walk noted in each `Fact`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from adk_fluent.analysis.keys.effects import StepKeys
-from adk_fluent.analysis.origins import (
+from adk_fluent.analysis.plan import Step
+from adk_fluent.analysis.values.fact import (
     ANYBODY,
+    PRESENT,
+    UNKNOWN,
+    Fact,
     Gathered,
     InitialValue,
     Sources,
@@ -15,8 +21,7 @@ from adk_fluent.analysis.origins import (
     WrittenIn,
     captured,
 )
-from adk_fluent.analysis.plan import Step
-from adk_fluent.analysis.values.fact import Fact
+from adk_fluent.analysis.values.key_effects import StepKeys
 from adk_fluent.ir.nodes import CaptureNode
 
 
@@ -92,3 +97,31 @@ def _own_words(step: Step, key: str) -> Sources:
 def _speakers_in(step: Step, steps: list[Step]) -> Sources:
     inside = list(step.walk(steps))
     return (ANYBODY,) if any(s.target for s in inside) else tuple(s for s in inside if s.is_model)
+
+
+def put_by(facts: Iterable[Fact], steps: list[Step], keys: StepKeys) -> list[Step]:
+    """The steps that may have written the values of these facts, in order.
+
+    Args:
+        steps: all steps of the plan.
+        keys: the effects of the steps on state keys.
+    """
+    found: set[Step] = set()
+    pending: list[object] = list(facts)
+    seen: set[object] = set()
+    while pending:
+        source = pending.pop()
+        if isinstance(source, Fact) and source.by is not None:
+            if source.mask & (PRESENT | UNKNOWN):
+                found.add(source.by)
+        elif isinstance(source, Fact | Gathered | WrittenIn) and source not in seen:
+            seen.add(source)
+            if isinstance(source, WrittenIn):
+                inside = list(source.inside(steps))
+                found.update(step for step in inside if source.key in keys.writes(step))
+                pending += [WrittenIn(step.target, source.key) for step in inside if step.target]
+            elif isinstance(source, Gathered):
+                pending += source.facts
+            elif source.mask & (PRESENT | UNKNOWN):
+                pending += source.of
+    return sorted(found, key=lambda step: step.index)

@@ -19,47 +19,41 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final, cast
 
-from adk_fluent.analysis.flow import Flow
-from adk_fluent.analysis.origins import InitialValue, Person, SpokenIn, captured
-from adk_fluent.analysis.plan import Step, plan
-from adk_fluent.analysis.talk.history import Talk
-from adk_fluent.analysis.values.comparing import covers
+from adk_fluent.analysis.agent_walk import ModelWalk
+from adk_fluent.analysis.data_flow import Flow
+from adk_fluent.analysis.history import Talk
+from adk_fluent.analysis.plan import Step, coordinator_of, left_early, owner_of, plan
+from adk_fluent.analysis.values.comparisons import covers, exhaustive
 from adk_fluent.analysis.values.fact import (
     ABSENT,
     PRESENT,
     STATUS,
     Fact,
+    InitialValue,
+    Person,
+    SpokenIn,
     Why,
     alternatives,
+    captured,
     item_of,
     stored_values,
     written,
 )
+from adk_fluent.analysis.values.key_effects import Siblings
 from adk_fluent.analysis.values.knowledge import Knowledge
-from adk_fluent.analysis.values.matches import exhaustive
-from adk_fluent.analysis.values.operations import apply_transform, supposing
-from adk_fluent.analysis.values.siblings import Siblings
-from adk_fluent.analysis.walk.agents import ModelWalk
-from adk_fluent.analysis.walk.side_effects import (
-    coordinator_of,
+from adk_fluent.analysis.values.updates import (
+    apply_transform,
     cross,
     fail,
-    left_early,
     maybe_write,
     meanwhile,
-    owner_of,
     pause,
+    supposing,
 )
 from adk_fluent.ir import execution
 from adk_fluent.ir.annotations import NO_ANNOTATIONS
 from adk_fluent.ir.base import Node
-from adk_fluent.ir.nodes import (
-    ArtifactNode,
-    CaptureNode,
-    GateNode,
-    NativeNode,
-    TransformNode,
-)
+from adk_fluent.ir.nodes import ArtifactNode, CaptureNode, GateNode, NativeNode, TransformNode
 from adk_fluent.ir.scopes import is_temporary
 
 _ROUNDS: Final = 8

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from typing import Final
 
-from adk_fluent.analysis.flow import Flow
-from adk_fluent.analysis.keys.effects import nullable
-from adk_fluent.analysis.origins import ANYBODY, Gathered
-from adk_fluent.analysis.plan import Branch, Step
-from adk_fluent.analysis.talk.history import heard
-from adk_fluent.analysis.values.fact import ABSENT, PRESENT, REMOVED, UNKNOWN, Fact, Why, written
-from adk_fluent.analysis.values.knowledge import Knowledge
-from adk_fluent.analysis.values.read import Read
-from adk_fluent.analysis.walk.side_effects import (
-    call_functions,
-    may_hand_over,
-    may_return,
-    maybe_write,
-    pause,
-    use_tools,
+from adk_fluent.analysis.data_flow import Flow, Read
+from adk_fluent.analysis.history import heard
+from adk_fluent.analysis.plan import Branch, Step, may_hand_over, may_return
+from adk_fluent.analysis.values.fact import (
+    ABSENT,
+    ANYBODY,
+    PRESENT,
+    REMOVED,
+    UNKNOWN,
+    Fact,
+    Gathered,
+    Why,
+    written,
 )
+from adk_fluent.analysis.values.key_effects import nullable
+from adk_fluent.analysis.values.knowledge import Knowledge
+from adk_fluent.analysis.values.updates import call_functions, maybe_write, pause, use_tools
 from adk_fluent.context.spec import Context
 from adk_fluent.ir.annotations import ContextSpec
 from adk_fluent.ir.base import UNSET
@@ -32,7 +33,7 @@ _BESIDE: Final = frozenset({"annotations", "declared_writes", "output_schema", "
 
 
 class ModelWalk:
-    """The part of the walk that passes agents; `steps._Walk` adds the other steps and the composites.
+    """The part of the walk that passes agents; `state_walk._Walk` adds the other steps and the composites.
 
     Attributes:
         flow: the result.

@@ -1,4 +1,4 @@
-"""Apply the effects of a state operation to the knowledge about the keys.
+"""Changes of the knowledge about the keys: the effects of operations, callbacks, tools, failures and pauses.
 
 `state.effects` describes each operation as a tuple of effects. This is the only module that interprets them:
 `EFFECTS` has one function for each class of effect.
@@ -6,27 +6,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, Final
 
-from adk_fluent.analysis.origins import ANYBODY
-from adk_fluent.analysis.plan import Step
+from adk_fluent.analysis.plan import Plan, Step
 from adk_fluent.analysis.values.fact import (
     ABSENT,
+    ANYBODY,
     PRESENT,
     REMOVED,
     STATUS,
     UNKNOWN,
     Fact,
     Why,
+    WrittenIn,
     leaves_of,
     some,
     written,
 )
+from adk_fluent.analysis.values.key_effects import StepKeys
 from adk_fluent.analysis.values.knowledge import Knowledge
+from adk_fluent.ir import execution
+from adk_fluent.ir.functions import access, said, shown_by
 from adk_fluent.ir.matching import Match
+from adk_fluent.ir.nodes import AgentNode
 from adk_fluent.ir.scopes import is_session_scoped
+from adk_fluent.ir.sighting import NO_SIGHTINGS, Sightings
 from adk_fluent.state.effects import (
     AtOnce,
     Copies,
@@ -46,6 +52,114 @@ from adk_fluent.state.effects import (
     WritesAnything,
     effects_of,
 )
+
+# --- callbacks, tools, failures and pauses --------------------------------------------------------
+
+
+def call_functions(state: Knowledge, step: Step, callbacks: tuple[object, ...]) -> None:
+    """Apply the writes of callbacks, which run each time."""
+    goes_on = True
+    for callback in callbacks:
+        touched = said(callback)
+        seen = NO_SIGHTINGS if touched is not None else shown_by(callback)
+        if touched is None and not seen.whole:
+            if step.node.annotations.adopted is not None:
+                maybe_write(state, step, seen)
+            state.forget(step)
+        for key in () if touched is None else touched.writes:
+            state.set(key, written(step, of=(ANYBODY,)))
+        if seen.whole:
+            maybe_write(state, step, seen, always=goes_on)
+            goes_on = goes_on and seen.returns_known and not seen.returns  # after `None`, ADK calls the next
+
+
+def use_tools(state: Knowledge, step: Step, node: AgentNode) -> None:
+    """Apply the writes of tools, which run only if the model calls them."""
+    if node.undeclared()[1]:
+        state.forget(step)
+    given = node.given
+    touched = [node.touched(tool) for tool in node.tools]
+    for name in ("before_tool_callback", "after_tool_callback", "on_tool_error_callback"):
+        touched += [access(callback) for callback in given.get(name, ())]
+    for facts in touched:
+        read = tuple(state.get(key) for key in sorted(facts.reads))
+        sources = (step, *read) if facts.reads_known else (ANYBODY,)
+        for key in sorted(facts.writes):
+            state.maybe(key, written(step, of=sources), Why("tool", step, (step,)))
+    for what, _, seen in node.sighted():
+        if what == "tool" and not seen.whole:
+            maybe_write(state, step, seen)
+
+
+def maybe_write(state: Knowledge, step: Step, seen: Sightings, *, always: bool = False) -> None:
+    """Apply the writes that the source of a function shows.
+
+    Args:
+        always: true if the function runs each time, so the keys that all its paths write are present.
+    """
+    for one in seen.writes:
+        if one.always and always:
+            state.set(one.key, written(step, of=(ANYBODY,)))
+        else:
+            state.maybe(one.key, written(step, of=(ANYBODY,)), Why("source", step, (step,)))
+
+
+def fail(keys: StepKeys, state: Knowledge, child: Step, step: Step) -> None:
+    """Record that a child may have done any part of its effects before it failed or was stopped."""
+    effects = keys.effects(child)
+    if effects.pauses is not None:
+        pause(effects.pauses, state)
+    for key, writer in effects.writes.items():
+        made = Fact(PRESENT, (writer,), of=(WrittenIn(child, key),))
+        state.maybe(key, made, Why("fallback", step, (writer,)))
+    gone = dict(effects.removes)
+    if effects.clears is not None:
+        gone = {**dict.fromkeys(state.session_keys(), effects.clears), **gone}
+    for key, writer in gone.items():
+        fact = state.get(key)
+        if not fact.mask & ABSENT:
+            made = fact.with_mask(fact.mask | ABSENT, Why("fallback", step, fact.writers))
+            made.removed_by = writer
+            state.set(key, made)
+    if effects.unknown is not None:
+        state.forget(effects.unknown)
+
+
+def cross(step: Step, state: Knowledge) -> None:
+    """Record an execution boundary: `temp:` keys do not cross it."""
+    for key in state.temp_keys():
+        fact = state.get(key)
+        if fact.mask & PRESENT:
+            state.set(key, fact.with_mask(fact.mask | ABSENT, Why("boundary", step, fact.writers)))
+
+
+def pause(step: Step, state: Knowledge, keys: Iterable[str] | None = None) -> None:
+    """Record that the run may pause at a step: it then loses its `temp:` keys.
+
+    Args:
+        keys: the `temp:` keys that may be lost. Default: all.
+    """
+    for key in sorted(state.temp_keys()) if keys is None else keys:
+        fact = state.get(key)
+        if fact.mask & PRESENT:
+            state.set(key, fact.lost_at(step))
+
+
+def meanwhile(step: Step, owner: Step, moved: Knowledge, steps: Plan) -> None:
+    """Add the messages of branches beside a transfer: these run to their end and may speak before it."""
+    inner = step
+    for outer in step.above():
+        if outer is owner:
+            return
+        if isinstance(outer.node.runs, execution.InParallel):
+            for other in steps.steps[outer.index : outer.end]:
+                if other.is_model and not inner.index <= other.index < inner.end:
+                    moved.talk = moved.talk.spoke(other, other.branch, certain=False)
+        inner = outer
+
+
+# --- state operations -----------------------------------------------------------------------------
+
 
 Before = Mapping[str, Fact]
 """The facts before the operation, for the keys that it reads to make new values."""

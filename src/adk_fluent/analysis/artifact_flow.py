@@ -18,6 +18,7 @@ from adk_fluent.ir.files import ANY_FILE, ArtifactUse
 if TYPE_CHECKING:
     from adk_fluent.analysis.facts import Facts
 
+
 _MARKS: Final = {"saves": PRESENT, "deletes": ABSENT}
 
 Known = dict[str, int]

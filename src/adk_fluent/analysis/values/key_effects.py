@@ -5,13 +5,15 @@ In both cases any part of the subtree may have run. So the order of its steps do
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, get_args
 
 from adk_fluent.analysis.plan import Step
+from adk_fluent.analysis.values.fact import ABSENT, PRESENT, STATUS, UNKNOWN, Fact, Why, WrittenIn
 from adk_fluent.ir.base import UNSET
 from adk_fluent.ir.nodes import CALLBACK_FIELDS, AgentNode
+from adk_fluent.ir.scopes import is_session_scoped
 from adk_fluent.state.effects import Keeps, Transform, all_effects
 
 
@@ -113,3 +115,74 @@ def nullable(node: AgentNode) -> tuple[str, ...]:
     if type(None) not in get_args(node.output_schema):
         return ()
     return (node.output_key,) if isinstance(node.output_key, str) else ()
+
+
+# --- parallel branches ----------------------------------------------------------------------------
+# Branches run at the same time. Before any step of one branch, another may have run completely, in part or
+# not at all. So `Knowledge` adds the effects of all other branches to each fact that a branch looks up.
+
+
+class Siblings:
+    """The effects of all branches of a parallel step, indexed by key."""
+
+    __slots__ = ("_clears", "_effects", "_removes", "_unknown", "_writes", "step")
+
+    def __init__(self, step: Step, effects: Sequence[Effects]) -> None:
+        self.step: Step = step
+        self._effects = effects
+        self._writes: dict[str, list[int]] = {}
+        self._removes: dict[str, list[int]] = {}
+        for index, effect in enumerate(effects):
+            for key in effect.writes:
+                self._writes.setdefault(key, []).append(index)
+            for key in effect.removes:
+                self._removes.setdefault(key, []).append(index)
+        self._unknown = [index for index, effect in enumerate(effects) if effect.unknown]
+        self._clears = [index for index, effect in enumerate(effects) if effect.clears]
+
+    def over(self, key: str, base: Fact, own: int) -> Fact:
+        """The fact about a key that branch `own` has not changed, after any part of the other branches.
+
+        Args:
+            base: the fact at the start of the parallel step.
+        """
+        mask = base.mask
+        others = _others(self._writes.get(key, ()), own)
+        if others:
+            mask |= PRESENT
+        if _others(self._removes.get(key, ()), own):
+            mask |= ABSENT
+        if _others(self._clears, own) and is_session_scoped(key):
+            mask |= ABSENT
+        unknown = _others(self._unknown, own)
+        if unknown and mask & STATUS != PRESENT:
+            mask |= UNKNOWN
+        beside = WrittenIn(self.step, key, self.step.children[own])
+        if mask == base.mask:
+            if not others and not unknown:
+                return base
+            either = base.or_else(beside)
+            either.type = None  # the type of another branch's value is not known
+            return either
+        writers = tuple(self._effects[index].writes[key] for index in others)
+        why = Why("sibling", self.step, writers)
+        return Fact(mask, base.writers + writers, (), None, why, of=(base, beside))
+
+    def may_touch(self, key: str) -> bool:
+        """True if a branch may write or remove this key."""
+        return bool(key in self._writes or key in self._removes or self._unknown or self._clears)
+
+    def removes_from(self, key: str, writers: Sequence[int]) -> bool:
+        """True if a branch may remove a key that one of these other branches wrote."""
+        removers = [*self._removes.get(key, ())[:2], *(self._clears[:2] if is_session_scoped(key) else ())]
+        return any(writer != remover for remover in removers for writer in writers[:2])
+
+    @property
+    def keys(self) -> set[str]:
+        """Every key that a branch certainly or possibly writes or removes by name."""
+        return {*self._writes, *self._removes}
+
+
+def _others(indices: Sequence[int], own: int) -> list[int]:
+    """The first few of these branches, without `own`. A few are enough for a message."""
+    return [index for index in indices[:4] if index != own]

@@ -19,20 +19,18 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from adk_fluent.analysis.plan import Step
-from adk_fluent.analysis.values.matches import exhaustive
-from adk_fluent.analysis.walk.side_effects import may_hand_over
+from adk_fluent.analysis.plan import Step, may_hand_over
+from adk_fluent.analysis.values.comparisons import exhaustive
 from adk_fluent.ir import execution
 from adk_fluent.ir.base import Node
-from adk_fluent.ir.nodes import (
-    AgentNode,
-)
+from adk_fluent.ir.nodes import AgentNode
 from adk_fluent.ir.scopes import is_shared
 from adk_fluent.ir.tools import ends_loops
 from adk_fluent.state.effects import Transform, effects_of
 
 if TYPE_CHECKING:
     from adk_fluent.analysis.facts import Facts
+
 
 Ahead = dict[str, Step]
 """Keys that will be written again before any step reads them, each with the step that does so."""

@@ -1,1 +1,0 @@
-"""The effects of steps on state keys, independent of the order in which they run."""
