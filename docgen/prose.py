@@ -36,7 +36,6 @@ LATER: Final = (
     "_tracebacks.py",
     "a2a",
     "adopt",
-    "analysis",
     "backends",
     "cli",
     "config.py",

@@ -267,7 +267,7 @@ def test_an_import_past_the_interface_is_found() -> None:
 
 
 KNOWN_CIRCLES = (
-    {"analysis.artifacts", "analysis.facts"},
+    {"analysis.artifact_flow", "analysis.facts"},
     {"backends.answering", "backends.events", "backends.spending"},
     {"context.control", "context.spec", "context.view"},
     {"debug.moments", "debug.recording"},

@@ -15,7 +15,7 @@ from adk_fluent import A, Agent, Pipeline
 from adk_fluent.analysis.plan import plan
 from adk_fluent.analysis.values.fact import ABSENT, PRESENT, UNKNOWN, Fact
 from adk_fluent.analysis.values.knowledge import Knowledge
-from adk_fluent.analysis.values.operations import apply_transform
+from adk_fluent.analysis.values.updates import apply_transform
 from adk_fluent.artifacts.operations import OPERATIONS, ArtifactOperation
 from adk_fluent.artifacts.requests import DeleteFile, File, LatestVersion, LoadFile, SaveFile
 from adk_fluent.config import ExecutionConfig

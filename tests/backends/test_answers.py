@@ -465,7 +465,7 @@ async def test_a_tool_of_an_agent_gives_no_text_of_a_delegate_for_a_type() -> No
 
 
 class Passing(BaseAgent):
-    """An agent of a class of its own, in which another one speaks."""
+    """An agent of a class derived from ADK's, in which another one speaks."""
 
     async def _run_async_impl(self, ctx: InvocationContext) -> AsyncGenerator[Event, None]:
         async for event in self.sub_agents[0].run_async(ctx):
@@ -473,7 +473,7 @@ class Passing(BaseAgent):
 
 
 class Saying(BaseAgent):
-    """An agent of a class of its own, which speaks itself."""
+    """An agent of a class derived from ADK's, which speaks itself."""
 
     async def _run_async_impl(self, ctx: InvocationContext) -> AsyncGenerator[Event, None]:
         yield Event(author=self.name, content=types.Content(role="model", parts=[types.Part(text="Hello.")]))

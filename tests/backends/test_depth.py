@@ -81,7 +81,7 @@ def test_what_the_check_refuses_is_not_built(kind: str, levels: int) -> None:
     """Beyond the limit, the check names the depth and what to do, and nothing is built or run."""
     expression = nested(kind, levels)
     (finding,) = findings(expression)
-    assert f"steps {levels} deep inside each other, and at most {MAX_DEPTH} can run: ERROR" in finding
+    assert f"steps {levels} levels deep, and a run can take at most {MAX_DEPTH}: ERROR" in finding
     assert "one sequence" in finding
     uses: list[Callable[[], Any]] = [
         expression.build,
@@ -92,7 +92,7 @@ def test_what_the_check_refuses_is_not_built(kind: str, levels: int) -> None:
         expression.llm_anatomy,
     ]
     for use in uses:
-        with pytest.raises(ExpressionError, match=f"steps {levels} deep inside each other"):
+        with pytest.raises(ExpressionError, match=f"steps {levels} levels deep"):
             use()
 
 
@@ -118,7 +118,7 @@ async def test_a_deep_run_pauses_and_goes_on() -> None:
 async def test_a_deep_workflow_runs() -> None:
     """The same limit holds for ADK's own `Workflow`."""
     nested("loop", MAX_DEPTH).build(target="workflow")
-    with pytest.raises(ExpressionError, match="deep inside each other"):
+    with pytest.raises(ExpressionError, match="levels deep"):
         nested("loop", MAX_DEPTH + 1).build(target="workflow")
 
 

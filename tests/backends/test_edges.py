@@ -494,7 +494,7 @@ async def test_an_answer_that_is_settled_late_is_cut_then(kind: str) -> None:
     assert [heard(request)[0].strip() for request in backend.calls["down"]] == [p.strip() for p in PIECES]
     assert result.text == WORDS.upper()
     (issue,) = [issue for issue in expression.check().infos if issue.code == "streaming-edge-waits"]
-    assert "in pieces only when it has ended" in issue.message
+    assert "in chunks only when it has ended" in issue.message
     assert why in issue.hint
 
 
@@ -569,11 +569,14 @@ words.__annotations__["pieces"] = AsyncIterator[str]
 @pytest.mark.parametrize(
     ("expression", "message"),
     [
-        (S.set(n=1).stream_to("token") >> Agent("a"), r'set.stream_to\(buffering="token"\): nobody answers'),
-        (tap(print).stream_to("chunked") >> Agent("a"), "nobody answers in print"),
-        (Agent("a") >> words, "words takes an answer in pieces, and no edge leads one into it"),
-        (Agent("a").stream_to("token") >> Agent("b") >> words, "words takes an answer in pieces"),
-        (Route("k").eq(1, Pipeline(words)).otherwise(Agent("a")), "words takes an answer in pieces"),
+        (
+            S.set(n=1).stream_to("token") >> Agent("a"),
+            r'set.stream_to\(buffering="token"\): no agent answers',
+        ),
+        (tap(print).stream_to("chunked") >> Agent("a"), "no agent answers in print"),
+        (Agent("a") >> words, "words takes an answer in chunks, and no step before it streams one"),
+        (Agent("a").stream_to("token") >> Agent("b") >> words, "words takes an answer in chunks"),
+        (Route("k").eq(1, Pipeline(words)).otherwise(Agent("a")), "words takes an answer in chunks"),
     ],
     ids=["of a transform", "of a tap", "no edge", "an edge elsewhere", "in a branch"],
 )

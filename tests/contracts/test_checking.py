@@ -206,7 +206,7 @@ def test_steps_that_stand_too_deep_are_refused_under_any_mode() -> None:
     assert check_all(fine).ok
     assert fine.to_app(ExecutionConfig(contracts="off")).root_agent
     said = (
-        "loop holds steps 61 deep inside each other, and at most 60 can run. Write steps that follow each "
+        "loop nests steps 61 levels deep, and a run can take at most 60. Write steps that follow each "
         "other as one sequence and the cases of a choice as one Route, or run the inner part by itself, as a "
         "tool of an agent."
     )

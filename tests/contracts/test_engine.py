@@ -7,8 +7,8 @@ from typing import Literal
 import pytest
 
 from adk_fluent import Agent, C, FanOut, Loop, Pipeline, Route, S, loop_until, race, transfer
-from adk_fluent.analysis.overwriting import PASS
-from adk_fluent.analysis.walk.steps import COMPOSITES, LEAVES, flow_of
+from adk_fluent.analysis.dead_writes import PASS
+from adk_fluent.analysis.state_walk import COMPOSITES, LEAVES, flow_of
 from adk_fluent.expr.base import Expr
 from adk_fluent.inspection import llm_anatomy
 from adk_fluent.ir import NODE_TYPES, resolve_names, walk

@@ -79,7 +79,8 @@ async def test_a_field_of_an_answer_that_is_stored_whole() -> None:
     stored, reads = triage.writes("ticket"), answerer.instruct("For {team}.")
     assert hint(stored >> reads, "unresolved-template-var") == (
         'triage writes a whole Ticket to "ticket", and "team" is a field of it.\n'
-        'Put it under a key of its own: S.compute(team=lambda state: state["ticket"]["team"]) after triage.\n'
+        'Store the field under its name: S.compute(team=lambda state: state["ticket"]["team"]) '
+        "after triage.\n"
         "If you mean the text {team}, write \\{team}."
     )
     mended = stored >> S.compute(team=lambda state: state["ticket"]["team"]) >> reads
@@ -92,7 +93,7 @@ async def test_a_part_of_a_stored_answer() -> None:
     slip = stored >> answerer.instruct("For {ticket.team}.")
     assert hint(slip, "literal-placeholder") == (
         "A placeholder names a whole key.\n"
-        'Put the part under a key of its own: S.compute(ticket_team=lambda state: state["ticket"]["team"]), '
+        'Store the part under another key: S.compute(ticket_team=lambda state: state["ticket"]["team"]), '
         "and write {ticket_team}."
     )
     assert "For {ticket.team}." in (await requests(slip, {"triage": {"team": "red"}}))["answerer"][0]

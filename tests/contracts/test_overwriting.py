@@ -21,8 +21,8 @@ from adk_fluent import (
     tap,
     transfer,
 )
+from adk_fluent.analysis.dead_writes import overwritten
 from adk_fluent.analysis.facts import Facts
-from adk_fluent.analysis.overwriting import overwritten
 from adk_fluent.expr.base import Expr
 from tests.contracts.corpus.cases import Desk, is_urgent, load_profile, load_tickets, show_draft
 

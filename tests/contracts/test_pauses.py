@@ -12,7 +12,7 @@ import pytest
 from google.adk.sessions import InMemorySessionService
 
 from adk_fluent import Agent, FanOut, Loop, Pipeline, Route, S, gate, map_over, tap, transfer
-from adk_fluent.analysis.walk.steps import flow_of
+from adk_fluent.analysis.state_walk import flow_of
 from adk_fluent.backends.events import RunResult
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.contracts import check_all, check_pauses

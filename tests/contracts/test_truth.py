@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 import pytest
 from google.adk.models.llm_request import LlmRequest
 
+from adk_fluent.analysis.data_flow import Flow
+from adk_fluent.analysis.dead_writes import overwritten
 from adk_fluent.analysis.facts import Facts
-from adk_fluent.analysis.flow import Flow
-from adk_fluent.analysis.overwriting import overwritten
 from adk_fluent.analysis.values.fact import ABSENT, PRESENT, UNKNOWN
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.contracts.certainty import must_fail

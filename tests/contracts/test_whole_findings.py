@@ -67,7 +67,7 @@ DECLARE = 'Declare it: @declares(reads=["..."], writes=["..."]) from adk_fluent.
         (
             Pipeline(mystery) >> Agent("b").instruct("{y} {x} {user:z} {x?}"),
             "mystery in mystery reads or writes",
-            " So nothing can be said about 'x', 'y'.",
+            " So it is unknown whether 'x', 'y' will be in state.",
         ),
         (
             Agent("a").proceed_if(looks) >> mystery,

@@ -174,7 +174,7 @@ CANNOT: list[tuple[str, Callable[[], Expr[Any]], str]] = [
     ("fallback", lambda: clerk // heavy, "inside the fallback 'fallback'"),
     ("timeout", lambda: (clerk >> heavy).timeout(5), "inside the timeout 'timeout'"),
     ("sub-agent", lambda: Agent("boss").sub_agents(heavy), "inside the agent 'boss'"),
-    ("pieces", lambda: clerk.stream_to("token") >> tap(print).execution_boundary(), "goes on in pieces"),
+    ("pieces", lambda: clerk.stream_to("token") >> tap(print).execution_boundary(), "is streamed"),
     (
         "transfer",
         lambda: clerk >> transfer("mail", condition=early) >> heavy >> mail,

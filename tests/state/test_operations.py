@@ -16,7 +16,7 @@ from adk_fluent import S
 from adk_fluent.analysis.plan import plan
 from adk_fluent.analysis.values.fact import ABSENT, PRESENT, UNKNOWN, Fact
 from adk_fluent.analysis.values.knowledge import Knowledge
-from adk_fluent.analysis.values.operations import EFFECTS, apply_transform
+from adk_fluent.analysis.values.updates import EFFECTS, apply_transform
 from adk_fluent.errors import ADKFluentError, ArgumentError, MissingKeyError, TransformError
 from adk_fluent.ir import Access, TransformNode, declares, from_dict, ir_hash, to_dict
 from adk_fluent.ir.frozen import Frozen

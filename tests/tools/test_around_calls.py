@@ -441,7 +441,9 @@ def test_a_tool_with_a_resource_of_a_session_needs_a_key(scope: Any) -> None:
     agent = Agent("a").tools(T.timeout(T.cache(T.retry(price)), 60))
     wrong = agent.inject(shop=Resource(Shop, scope=scope))
     assert [finding.code for finding in wrong.check().errors] == ["shared-cache"]
-    with pytest.raises(ResourceError, match=r"a: T\.cache\(\) of its tool 'price' gives everybody the same"):
+    with pytest.raises(
+        ResourceError, match=r"a: T\.cache\(\) of its tool 'price' gives all users the same result"
+    ):
         wrong.build()
     for right in (
         agent.inject(shop=Resource(Shop)),

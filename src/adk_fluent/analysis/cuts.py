@@ -1,4 +1,14 @@
-"""Where a run may be cut in two, and what must cross: state keys, and which part of the conversation."""
+"""The cuts at which a run can be divided between processes, and the data that each part needs.
+
+A run is cut before each step with an execution boundary. Only the steps of sequences can be separated: a
+route, loop or parallel composite runs as a whole in one process. So `obstacle` walks outwards from the step.
+It refuses a cut inside any other composite, a sequence with its own callbacks, a streamed answer, or the
+range of a transfer.
+
+A stretch is the part between two cuts. It gets only the keys, messages and files that its steps may read: a
+session may hold more than the next process should see. If a step does not declare its keys, it gets all keys.
+Invariant: a stretch gives the same result with these data as with the whole session.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +16,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-from adk_fluent.analysis.plan import Step
-from adk_fluent.analysis.shown import shown
-from adk_fluent.analysis.talk.sight import EVERYTHING, sight_of
+from adk_fluent.analysis.audience import EVERYTHING, shown, sight_of
+from adk_fluent.analysis.plan import Step, owner_of
 from adk_fluent.analysis.values.fact import PRESENT, STATUS, Fact
-from adk_fluent.analysis.walk.side_effects import owner_of
 from adk_fluent.context.spec import Context
 from adk_fluent.ir import execution
 from adk_fluent.ir.annotations import ExecutionBoundary, TransformSpec
@@ -19,26 +27,26 @@ from adk_fluent.ir.scopes import is_temporary
 from adk_fluent.state.effects import Copies, Holds, Needs, Removes, Sets, Transform, Writes, all_effects
 
 if TYPE_CHECKING:
+    from adk_fluent.analysis.data_flow import Read
     from adk_fluent.analysis.facts import Facts
-    from adk_fluent.analysis.values.read import Read
     from adk_fluent.ir.fields import StateFieldRef
 
 _FRAME_FIELDS: Final = frozenset({"name", "description", "children", "annotations"})
-"""What a sequence may say and still be cut: each part says the same."""
+"""The fields of a sequence that can be cut: each part keeps the same values."""
 _PLAIN_EFFECTS: Final = (Writes, Sets, Copies, Removes, Needs, Holds)
-"""What does not depend on what was in the key that is written."""
+"""The effects that do not depend on the old value of the key."""
 
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """Why a run cannot be cut before a step.
+    """The reason why a run cannot be cut before a step.
 
     Attributes:
         cut: the step with the boundary.
-        by: what cannot be cut.
-        reason: it is a `construct` that runs its inside as a whole; a sequence with `options` of its own,
-            such as callbacks, which would run twice; an answer that goes on in `pieces`; or a `transfer`
-            that leads, or skips steps, across.
+        by: the step that prevents the cut.
+        reason: `construct`: a composite that runs its children as a whole; `options`: a sequence with options
+            such as callbacks, which would run twice; `pieces`: a streamed answer; `transfer`: a transfer to
+            the other side, or one that skips steps there.
     """
 
     cut: Step
@@ -48,12 +56,12 @@ class Obstacle:
 
 @dataclass(frozen=True, slots=True)
 class Hearing:
-    """What of the conversation the steps of a stretch may be shown.
+    """The part of the conversation that the steps of a stretch may receive.
 
     Attributes:
-        authors: of this run, what these agents said before.
-        earlier: of the session's earlier runs, what these said.
-        user: whether the user's messages of earlier runs are shown.
+        authors: agents whose messages of this run, before the stretch, it may receive.
+        earlier: agents whose messages of earlier runs it may receive.
+        user: true if it may receive the user's messages of earlier runs.
     """
 
     authors: frozenset[str] = frozenset()
@@ -66,15 +74,15 @@ class Stretch:
     """The steps from one cut to the next.
 
     Attributes:
-        cut: the step before which it is cut; `None` of the first stretch, unless that starts with a boundary.
+        cut: the step before the cut point; `None` for the first stretch without a boundary at its start.
         start: the index of its first step.
-        end: one more than that of its last.
-        reads: the state keys that must come in, `temp:` keys left out, since those do not cross.
-        open_reads: steps that read, or remove, keys which they do not name, so that all must come in.
-        writes: the keys that it may write; without `temp:` keys.
-        open_writes: steps that write keys which they do not name.
-        hears: what of the conversation must come in.
-        files: the artifacts that it names; `ANY_FILE` among them where only a run tells.
+        end: the index after its last step.
+        reads: the state keys that it needs, without `temp:` keys, which do not cross a boundary.
+        open_reads: steps that read or remove keys without naming them, so the stretch needs all keys.
+        writes: the keys that it may write, without `temp:` keys.
+        open_writes: steps that write keys without naming them.
+        hears: the part of the conversation that it needs.
+        files: the artifacts that it names; with `ANY_FILE` if some names are known only during a run.
     """
 
     cut: Step | None
@@ -89,7 +97,7 @@ class Stretch:
 
     @property
     def boundary(self) -> ExecutionBoundary | None:
-        """What the boundary at its start says."""
+        """The options of the boundary at its start; `None` without one."""
         return None if self.cut is None else self.cut.node.annotations.boundary
 
 
@@ -99,7 +107,7 @@ def boundaries(facts: Facts) -> list[Step]:
 
 
 def obstacle(facts: Facts, cut: Step) -> Obstacle | None:
-    """What keeps a run from being cut before a step; `None` if nothing does."""
+    """The obstacle to a cut before a step; `None` if the run can be cut there."""
     around = list(cut.above())
     outermost = next(
         (step for step in reversed(around) if not isinstance(step.node.runs, execution.InOrder)), None
@@ -120,7 +128,7 @@ def obstacle(facts: Facts, cut: Step) -> Obstacle | None:
 
 
 def _moves_across(step: Step, cut: Step) -> bool:
-    """Whether a transfer leads across a cut, or skips steps behind it."""
+    """True if a transfer leads across a cut, or skips steps behind it."""
     if not isinstance(step.node.runs, execution.HandOver):
         return False
     owner, target = owner_of(step), step.target
@@ -137,7 +145,7 @@ def _inside(step: Step, outer: Step) -> bool:
 
 
 def stretches(facts: Facts) -> list[Stretch]:
-    """The stretches of a run, in order: one more than there are places where it can be, and is, cut."""
+    """The stretches of a run, in order. A boundary at which the run cannot be cut is ignored."""
     starts: list[tuple[int, Step | None]] = [(0, None)]
     for step in boundaries(facts):
         if obstacle(facts, step) is not None:
@@ -153,8 +161,8 @@ def stretches(facts: Facts) -> list[Stretch]:
 def _stretch(facts: Facts, cut: Step | None, start: int, end: int) -> Stretch:
     steps = facts.steps[start:end]
     inside = [read for read in facts.reads if start <= read.step.index < end]
-    needed = [read.key for read in inside if _comes_in(read, start, end)]
-    needed += [key for step in steps if facts.reaches(step) for key in _looked_at(step)]
+    needed = [read.key for read in inside if _may_predate(read, start, end)]
+    needed += [key for step in steps if facts.reaches(step) for key in _old_values_read(step)]
     readers, writers = facts.unknown
     return Stretch(
         cut,
@@ -173,8 +181,8 @@ def _crossing(keys: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(key for key in keys if not is_temporary(key)))
 
 
-def _comes_in(read: Read, start: int, end: int) -> bool:
-    """Whether what is read may have been there before the stretch began."""
+def _may_predate(read: Read, start: int, end: int) -> bool:
+    """True if the value may have been written before the stretch began."""
     return not read.facts or any(not _made_between(fact, start, end) for fact in read.facts)
 
 
@@ -183,12 +191,12 @@ def _made_between(fact: Fact, start: int, end: int) -> bool:
     return fact.mask & STATUS == PRESENT and bool(fact.writers) and here
 
 
-def _looked_at(step: Step) -> Iterator[str]:
-    """Keys whose value an operation looks at, beside what it is known to need.
+def _old_values_read(step: Step) -> Iterator[str]:
+    """The keys whose old value an operation looks at, in addition to its declared reads.
 
-    Those are what the operations read that it may run, such as those of `S.when`, and what it writes anew,
-    such as the key of a default. Where operations are put together, or run at the same time, each writes only
-    what it changes, which is how clashes are settled.
+    These are the reads of operations that it may run, such as those of `S.when`, and keys that it changes
+    from their old value, such as the key of a default. Parallel operations compare old and new values, too:
+    each writes only the keys that it changed.
     """
     node = step.node
     if not isinstance(node, Transform):
@@ -205,9 +213,9 @@ def _looked_at(step: Step) -> Iterator[str]:
 
 
 def _takes_all(facts: Facts, step: Step) -> bool:
-    """Whether a step may remove, or read, keys which only the state tells."""
+    """True if a step may read or remove keys whose names are known only during a run."""
     named_late = getattr(getattr(step.node, "fn", None), "names_keys_as_it_runs", False)
-    if step in facts.unknown[1] and _at_once(step):  # any key may be one over which it clashes
+    if step in facts.unknown[1] and _at_once(step):  # it may clash about any key
         return True
     return bool(named_late) or facts.effects_of(step).clears is step
 
@@ -219,7 +227,7 @@ def _at_once(step: Step) -> bool:
 
 
 def schema_fields(facts: Facts) -> dict[str, StateFieldRef]:
-    """Key → the schema field it is, of schemas that are bound or whose fields an agent names."""
+    """Key → its schema field, from bound schemas and from fields that agents read or write."""
     found: dict[str, StateFieldRef] = {}
     for step in facts.steps:
         given = step.node.given
@@ -239,7 +247,7 @@ def _hearing(facts: Facts, steps: list[Step]) -> Hearing:
     user = False
     inside = set(steps)
     for step in steps:
-        # Nothing else but an agent's context, below, has words of others in its hands.
+        # Apart from a capture, only an agent (below) receives what other agents said.
         if isinstance(step.node, CaptureNode) and step.node.turns is not None:
             authors |= _names(other for other in facts.steps[: steps[0].index] if other.is_model)
             if step.node.turns > 1:
@@ -247,7 +255,7 @@ def _hearing(facts: Facts, steps: list[Step]) -> Hearing:
         if not step.is_model:
             continue
         context = step.node.annotations.context
-        asks = isinstance(context, Context) and context.asks  # a helper model is shown all of it
+        asks = isinstance(context, Context) and context.asks  # a helper model receives the whole history
         sight = EVERYTHING if asks else sight_of(step.node)
         if sight.history == "none":
             continue

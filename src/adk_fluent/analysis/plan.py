@@ -1,4 +1,4 @@
-"""The tree as the analysis walks it: one `Step` per place where a node stands, with a name of its own."""
+"""The execution plan of a tree: one `Step` per place of a node, with a unique name."""
 
 from __future__ import annotations
 
@@ -8,26 +8,29 @@ from typing import Any, Final, NoReturn
 
 from adk_fluent.ir import execution
 from adk_fluent.ir.base import Node
+from adk_fluent.ir.execution import STEP_BY_STEP
 from adk_fluent.ir.naming import NameGiver, named_nodes
+from adk_fluent.ir.nodes import AgentNode
+from adk_fluent.ir.passing import Passage, changing_hooks, leaving, passages
 
 _put: Final = object.__setattr__
 Branch = tuple[int, ...]
-"""The branch of the conversation that a step runs on: the parallel branches around it, outermost first."""
+"""A branch of the conversation: the parallel branches around a step, outermost first."""
 
 
 class Step:
-    """One place in the tree, immutable once the plan stands. A node that is used twice stands at two places.
+    """One place in the tree, immutable once the plan is complete. A node that is used twice has two steps.
 
     Attributes:
-        node: what runs there.
-        name: its unique name, the one that `resolve_names` would give.
-        origin: the name the user gave, if any.
-        parent: the step around it.
+        node: the node at this place.
+        name: its unique name, the same that `resolve_names` gives.
+        origin: the name that the user gave; without one, `name`.
+        parent: the step around it; `None` for the root.
         children: the steps inside it, in order.
-        index: its place in the order parents first.
-        end: one more than the index of the last step inside it.
-        branch: the conversation branch it runs on.
-        target: the step that it hands over to, if it does and there is one.
+        index: its position in the order in which parents come first.
+        end: the index after the last step inside it.
+        branch: its conversation branch.
+        target: the step to which a transfer hands over; `None` for other steps and unknown names.
     """
 
     __slots__ = ("branch", "children", "end", "index", "name", "node", "origin", "parent", "target")
@@ -61,11 +64,11 @@ class Step:
 
     @property
     def is_model(self) -> bool:
-        """Whether a model or a remote agent answers here."""
+        """True if a model or a remote agent answers here."""
         return self.node.speaks
 
     def walk(self, steps: list[Step]) -> Iterator[Step]:
-        """This step and all inside it, in order; `steps` is the plan's list."""
+        """This step and all steps inside it, in order; `steps` is the plan's list."""
         return iter(steps[self.index : self.end])
 
     def above(self) -> Iterator[Step]:
@@ -92,7 +95,7 @@ def hand_over_targets(step: Step) -> list[Step]:
 
 
 def first_after(step: Step) -> int:
-    """The lowest index that a step which runs after this one can have: in a loop, that of the loop."""
+    """The lowest index of a step that can run after this one: in a loop, the index of the loop."""
     loops = [outer.index for outer in step.above() if isinstance(outer.node.runs, execution.Repeated)]
     return min(loops, default=step.index)
 
@@ -118,10 +121,10 @@ class Plan:
 
 
 def plan(root: Node, *, resolved: bool = False) -> Plan:
-    """The steps of a tree, in one walk.
+    """The plan of a tree.
 
     Args:
-        resolved: whether `resolve_names` has named it, so that `writer_2` may be a reuse of `writer`.
+        resolved: true if `resolve_names` has named the tree, so `writer_2` may be another use of `writer`.
     """
     given, clashing = named_nodes(root)
     giver = NameGiver(given)
@@ -161,7 +164,7 @@ def _origin(node: Node, given: Mapping[str, Node]) -> str:
 
 
 def branch_names(step: Step, children: Sequence[Step]) -> str:
-    """How a message calls some alternatives of a step: the branches of a route by their tests."""
+    """The names of some branches of a step in messages: those of a route by their tests."""
     runs = step.node.runs
     if isinstance(runs, execution.FirstMatch):
         numbers = [step.children.index(child) for child in children]
@@ -178,9 +181,102 @@ def _test_of(runs: execution.FirstMatch, number: int, child: Step) -> str:
 
 
 def at_most_three(names: list[str]) -> str:
-    """`a`, `a and b`, `a, b and c`; of more, three and how many more there are."""
+    """Names in words: `a`, `a and b`, `a, b and c`; of more than three, three and how many others."""
     if len(names) == 1:
         return names[0]
     if len(names) > 3:
         names = [*names[:3], f"{len(names) - 3} more"]
     return ", ".join(names[:-1]) + " and " + names[-1] if len(names) > 1 else "".join(names)
+
+
+# --- streamed answers -----------------------------------------------------------------------------
+
+
+NOWHERE: Mapping[int, Passage] = {}
+
+
+def passages_in(plan: Plan) -> dict[Step, Mapping[int, Passage]]:
+    """The sequences and loops with streamed answers; for each, index of the speaker → its passage."""
+    if all(step.node.annotations.edge is None for step in plan.steps):
+        return {}  # most trees stream nothing between steps
+    found = {step: passages_of(step) for step in plan.steps if isinstance(step.node.runs, STEP_BY_STEP)}
+    return {step: here for step, here in found.items() if here}
+
+
+def passages_of(step: Step) -> Mapping[int, Passage]:
+    """The passages of one sequence or loop: index of the speaker → its passage."""
+    if all(leaving(child.node) is None for child in step.children):
+        return NOWHERE
+    found = passages([child.node.replace(name=child.name) for child in step.children])
+    return {place: _with_middleware(passage, step.children[place]) for place, passage in found.items()}
+
+
+def _with_middleware(passage: Passage, giver: Step) -> Passage:
+    """The passage, not live if a middleware may change the answer: then the next step waits for all of it."""
+    if not passage.live:
+        return passage
+    for step in _below(giver):
+        if step is not giver and passage.speakers.isdisjoint((step.name, step.node.name)):
+            continue
+        for middleware in (
+            one for place in (step, *step.above()) for one in place.node.annotations.middleware
+        ):
+            if hooks := changing_hooks(middleware):
+                why = f"the {hooks[0]} of {type(middleware).__name__} may change the answer"
+                return passage.replace(live=False, why=why)
+    return passage
+
+
+def _below(step: Step) -> Iterator[Step]:
+    """A step and all inside it."""
+    yield step
+    for child in step.children:
+        yield from _below(child)
+
+
+# --- transfers ------------------------------------------------------------------------------------
+
+
+def left_early(steps: Plan) -> tuple[set[Step], set[Step]]:
+    """The composites of which a transfer may skip the rest, and those that it may start again."""
+    skipping: set[Step] = set()
+    restarting: set[Step] = set()
+    for step in steps.steps:
+        if isinstance(step.node.runs, execution.HandOver):
+            target, owner = step.target, owner_of(step)
+            if target is not None and target.index <= step.index < target.end:
+                restarting.add(target)
+            elif owner is not None:
+                skipping.add(owner)
+    return skipping, restarting
+
+
+def owner_of(step: Step) -> Step | None:
+    """The sequence or loop of which a transfer skips the remaining steps; `None` without one."""
+    return next(
+        (outer for outer in step.above() if isinstance(outer.node.runs, execution.STEP_BY_STEP)), None
+    )
+
+
+def coordinator_of(step: Step) -> Step | None:
+    """The outermost agent from which models can hand over, from agent to agent, down to this step."""
+    found: Step | None = None
+    for outer in step.above():
+        if not isinstance(outer.node.runs, execution.ByModel):
+            break
+        found = outer
+    return found
+
+
+def may_hand_over(step: Step) -> bool:
+    """True if a sub-agent may hand over to its parent or its peers instead of answering."""
+    if step.parent is None or not isinstance(step.parent.node.runs, execution.ByModel):
+        return False
+    node: AgentNode = step.node
+    return node.disallow_transfer_to_parent is not True or node.disallow_transfer_to_peers is not True
+
+
+def may_return(child: Step) -> bool:
+    """True if a sub-agent may hand back to its parent."""
+    agent = child.node.agent
+    return agent is not None and agent.disallow_transfer_to_parent is not True

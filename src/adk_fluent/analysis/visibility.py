@@ -1,4 +1,4 @@
-"""Who sees what a step says: the user, only the other agents, or nobody because it says nothing."""
+"""The visibility of each step's answers: for the user, for other agents only, or none without an answer."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from adk_fluent.ir.base import Node, root_of, walk
 from adk_fluent.ir.naming import NameGiver, named_nodes
 
 VISIBILITY: Final = "adk_fluent.visibility"
-"""Metadata of an event: who sees it."""
+"""Metadata of an event: its visibility."""
 
 USER_FACING: Final = "adk_fluent.is_user_facing"
-"""Metadata of an event: whether the user sees it."""
+"""Metadata of an event: true if the user sees it."""
 
 STANDS_IN: Final = "adk_fluent.stands_in"
-"""Metadata of an internal event: it is the answer if what follows is skipped and nobody visible speaks."""
+"""Metadata of an internal event: it becomes the answer if all later steps are skipped or stay internal."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepVisibility:
-    """Who sees what one step says.
+    """The visibility of one step's answers.
 
     Attributes:
-        visibility: who.
-        blanked: whether a policy blanks its words for the caller.
-        stands_in: whether it has the last word when everything that may speak after it is skipped.
-        marks: the metadata that says so.
+        visibility: `user`, `internal` or `zero_cost`.
+        blanked: true if a policy removes its text for the caller.
+        stands_in: true if its text is the answer when all speaking steps after it are skipped.
+        marks: the metadata of its events.
     """
 
     visibility: Visibility
@@ -47,20 +47,19 @@ class StepVisibility:
 
 
 SEEN: Final = StepVisibility("user")
-"""What the user sees."""
+"""The visibility of steps whose answers the user sees."""
 
 _sight_of = cache(StepVisibility)
 
 
 @dataclass(frozen=True, slots=True)
 class Outlet:
-    """What a tree's events are where they leave a run: a look-up by author, made once.
+    """The visibility of a tree's events by author, computed once per tree.
 
     Attributes:
-        sights: author → who sees what it says.
-        others: the same for authors that are not in the tree, which a native agent may run without having
-            them below itself.
-        inside: the same for what runs inside a tool, whoever it is.
+        sights: author → the visibility of its answers.
+        others: the visibility of authors that are not in the tree; a native agent may run such agents.
+        inside: the visibility of all agents inside a tool.
     """
 
     sights: Mapping[str, StepVisibility]
@@ -68,7 +67,7 @@ class Outlet:
     inside: StepVisibility = StepVisibility("internal")
 
     def sight(self, author: str) -> StepVisibility:
-        """Who sees what `author` says."""
+        """The visibility of an author's answers."""
         return self.sights.get(author, self.others)
 
 
@@ -76,32 +75,32 @@ def outlet_of(root: Node) -> Outlet:
     """The outlet of a tree with unique names."""
     inference = _Inference(root)
     sights = inference.run()
-    # ADK says "model" where a plugin ends a run with an answer, and may give back what the user said.
+    # A plugin may end a run with an answer (author "model") or repeat the user's message (author "user").
     inside = {voice: sight for node in walk(root) for voice, sight in _native_voices(node, sights)}
     sights = {"user": SEEN, "model": SEEN, **inside, **sights}
     if not inference.places[0].speaks:
-        return Outlet(sights)  # a native agent of which nothing is known
+        return Outlet(sights)  # a native agent with unknown steps
     unseen = StepVisibility("internal", any(place.filtered for place in inference.places))
     natives = {sights[node.name] for node in walk(root) if node.opaque}
-    # Whichever native agent runs the author, this is who sees it.
+    # All native agents of the tree have the same visibility, so their inner agents have it, too.
     others = natives.pop() if len(natives) == 1 else unseen
     return Outlet(sights, others, unseen)
 
 
 def _native_voices(node: Node, sights: Mapping[str, StepVisibility]) -> Iterable[tuple[str, StepVisibility]]:
-    """Who else speaks where a native agent or workflow runs as it was given."""
+    """The authors inside a native agent or workflow, with their visibility."""
     if node.opaque:
         return [(voice, sights[node.name]) for voice in node.voices]
     return [(node.as_given.name, SEEN)] if node.as_given else []
 
 
 def infer_visibility(x: object) -> Mapping[str, Visibility]:
-    """For every step of a tree, by its unique name, who sees what it says.
+    """The visibility of every step of a tree, by its unique name.
 
-    An agent is `user` if nothing that speaks runs after it, else `internal`. Of the last loop or map, the
-    agent that speaks last is `user`, so that somebody always speaks. Steps that say nothing, and composites,
-    which say nothing themselves, are `zero_cost`; a gate is `user`, since it asks a person. `.show()`,
-    `.hide()` and `.transparent()` win over the place in the tree.
+    An agent is `user` if no step that speaks runs after it, otherwise `internal`. In the last loop or map,
+    the agent that speaks last is `user`, so the user always gets an answer. Composites and other steps
+    without an answer are `zero_cost`. A gate is `user`, because it asks a person. `.show()`, `.hide()` and
+    `.transparent()` override the place in the tree.
 
     Args:
         x: an expression, an IR node, or a native agent or app that adk-fluent built.
@@ -117,16 +116,16 @@ def infer_visibility(x: object) -> Mapping[str, Visibility]:
 
 
 def visibility_of(root: Node, names: Iterable[str] | None = None) -> Mapping[str, Visibility]:
-    """`infer_visibility` of a tree.
+    """`infer_visibility` for a tree.
 
     Args:
-        names: the unique names of its nodes, parents first, if they have been found already.
+        names: the unique names of its nodes, parents first, if they are known already.
     """
     return {name: sight.visibility for name, sight in _Inference(root, names).run().items()}
 
 
 class _Place:
-    """Where one node stands: what is around it and inside it."""
+    """One node at one place of the tree, with the facts from around and inside it."""
 
     __slots__ = (
         *("answers", "children", "filtered", "follows", "follows_surely"),
@@ -140,15 +139,15 @@ class _Place:
         self.children: list[_Place] = []
         self.speaks = _speaks(node)
         self.heard = False
-        """Whether something in it speaks that takes the last word from what is before it."""
+        """True if a step in it speaks, so that earlier steps are not the last to speak."""
         self.answers = False
-        """Whether something in it is sure to speak, and not hidden; see `_answers`."""
+        """True if a step in it certainly speaks and is not hidden; see `_answers`."""
         self.follows = self.follows_surely = False
-        """Whether something that speaks may run after it, and whether something that `answers` does."""
+        """True if a step that speaks may run after it; and if a step that certainly `answers` does."""
         self.filtered = False
-        """Whether the policy around it is `.filtered()`."""
+        """True if the policy around it is `.filtered()`."""
         self.said: Visibility | None = None
-        """What `.show()`, `.hide()` or `.transparent()` of this node or one around it says."""
+        """The visibility that `.show()`, `.hide()` or `.transparent()` sets here or around it."""
 
 
 class _Inference:
@@ -182,7 +181,7 @@ class _Inference:
         return {place.name: self._sight(place, final) for place in self.places}
 
     def _inherit(self, place: _Place) -> None:
-        """What is said about the place itself, or else about what is around it."""
+        """Set the options of a place: its own, or those of the nearest place around it."""
         annotations, parent = place.node.annotations, place.parent
         if annotations is NO_ANNOTATIONS:
             if parent is not None:
@@ -196,7 +195,7 @@ class _Inference:
             place.filtered = parent.filtered
 
     def _order(self, place: _Place) -> None:
-        """What follows those inside the place."""
+        """Set for each child whether a later step speaks."""
         in_order = isinstance(place.node.runs, execution.STEP_BY_STEP)
         follows, surely = place.follows, place.follows_surely
         for child in reversed(place.children):
@@ -222,7 +221,7 @@ class _Inference:
 
 
 def _answers(place: _Place) -> bool:
-    """Whether it says something to the user, or to agents that do, whenever it runs and does not fail."""
+    """True if it always gives an answer to the user, or to agents that do, unless it fails."""
     inside = [child.answers for child in place.children]
     if place.node.speaks:
         return place.said in (None, "user") or any(inside)
@@ -232,7 +231,7 @@ def _answers(place: _Place) -> bool:
 
 
 def _speaks(node: Node) -> bool:
-    """Whether a node says something itself: what a model answers, or the value of a key."""
+    """True if a node itself gives an answer: that of a model, or the value of a key."""
     return node.speaks or node.says is not None
 
 
@@ -244,7 +243,7 @@ def _override(node: Node) -> Visibility | None:
 
 
 def _hands_over_last(place: _Place) -> bool:
-    """Whether a transfer's target is the last to speak: nothing speaks after the sequence it leaves."""
+    """True if a transfer's target is the last to speak: no step speaks after the sequence that it leaves."""
     if not isinstance(place.node.runs, execution.HandOver):
         return False
     left = place
@@ -263,7 +262,7 @@ def _outwards(place: _Place) -> list[_Place]:
 
 
 def _is_last_in(place: _Place, final: set[str]) -> bool:
-    """Whether `place` is in a transfer's target, and nothing in that speaks after it."""
+    """True if `place` is in a transfer's target, and no step in that target speaks after it."""
     for outer in _outwards(place):
         if outer.name in final:
             return True

@@ -1,4 +1,11 @@
-"""Checks of a pipeline before it runs: what each agent will find in state and see of the conversation."""
+"""Checks of a pipeline before it runs: missing keys, lost answers, wrong types, unreachable steps and so on.
+
+`checking.check_all` is the entry: it computes the facts (`analysis`), runs every check on them, and returns a
+report. `checks` holds one function per rule, `findings` the wording that several rules share, `issues` one
+class per kind of finding, and `refusals` the rules for which compiling raises an error, too. The package may
+import `analysis`, `cost`, `middleware` and the layers below them, but no backend. Read `checking.check_all`
+first, then `checks/loops.py` as an example of a check.
+"""
 
 from __future__ import annotations
 

@@ -1,12 +1,18 @@
-"""What every run of a tree comes to, and the missing keys by which every run in a new session ends."""
+"""Predict that every run in a new session must fail because a key is missing.
+
+The prediction needs two proofs: the key is never in state when a step reads it, and every run reaches that
+step. `_add_certain` collects the steps that every run reaches. It stops at each step after which a run may
+end: one that may wait for a person, hand over, leave a loop, or be replaced by a callback. Without this
+second proof, a run that works only because such a step ends it early would be refused.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from adk_fluent.analysis.data_flow import Read
 from adk_fluent.analysis.facts import Facts
 from adk_fluent.analysis.plan import Step
-from adk_fluent.analysis.values.read import Read
 from adk_fluent.contracts.findings.missing import about
 from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.ir import execution
@@ -19,10 +25,10 @@ from adk_fluent.state.effects import Needs, effects_of
 
 
 def must_fail(facts: Facts) -> str:
-    """Why every run that begins with the state of the facts fails, in one line.
+    """The reason, in one line, why every run with the initial state of these facts fails.
 
-    It tells of the first step that every run comes to and that fails without a key which is never there. It
-    is empty if a run may succeed.
+    It names the first step that every run reaches and that fails because its key is never there. The text is
+    empty if a run may succeed.
     """
     found = list(_unfilled(facts))
     if not found:
@@ -39,12 +45,12 @@ def must_fail(facts: Facts) -> str:
 
 
 def _unfilled(facts: Facts) -> Iterator[tuple[Read, ContractIssue]]:
-    """The reads by which each run ends, each with the error that the check reports, in order of the steps."""
+    """The reads at which every run fails, in order of the steps, each with the error of the check."""
     ending = [read for read in facts.reads if read.status == "never" and _fails_without(read)]
     if not ending:
         return
     certain = set[Step]()
-    _passes(facts.plan.root, facts, certain)
+    _add_certain(facts.plan.root, facts, certain)
     for read in ending:
         issue = about(read, facts) if read.step in certain else None
         if issue is not None and issue.severity is Severity.ERROR:
@@ -52,15 +58,15 @@ def _unfilled(facts: Facts) -> Iterator[tuple[Read, ContractIssue]]:
 
 
 def _fails_without(read: Read) -> bool:
-    """Whether the step of a read fails, whenever it runs, without the key."""
+    """True if the step of a read always fails without the key."""
     node = read.step.node
-    if read.level != "required":  # such as what `S.require` asks for, which is there to raise
+    if read.level != "required":  # for example `S.require`: its purpose is to raise
         return False
     if (agent := node.agent) is not None:
         return read.via == "template" and any(
             read.key in required_keys(text) for text in templates_in(agent.instruction)
         )
-    if read.where:  # the source of a function reads it in each call
+    if read.where:  # the function's source reads the key in each call
         return not _chooses(read.step)
     if isinstance(node.runs, execution.PerItem) and read.via == "list":
         return True
@@ -68,15 +74,15 @@ def _fails_without(read: Read) -> bool:
 
 
 def _chooses(step: Step) -> bool:
-    """Whether a step may call only some of its functions."""
+    """True if a step may call only some of its functions."""
     node = step.node
     if isinstance(node.runs, execution.FirstMatch):
         return len(node.runs.tests) > 1
     return any(effect.parts for effect in effects_of(node))
 
 
-def _passes(step: Step, facts: Facts, certain: set[Step]) -> bool:
-    """Add the steps inside that every run comes to; whether every run that does not fail goes on after it."""
+def _add_certain(step: Step, facts: Facts, certain: set[Step]) -> bool:
+    """Add the steps inside that every run reaches; true if every successful run reaches the end of `step`."""
     node = step.node
     if not facts.reaches(step) or facts.flow.pieces_for(step) is not None or _is_replaceable(step):
         return False
@@ -88,18 +94,18 @@ def _passes(step: Step, facts: Facts, certain: set[Step]) -> bool:
     ):
         return not any(map(_may_end, step.walk(facts.steps)))
     if isinstance(node.runs, execution.InParallel):
-        passed = [_passes(child, facts, certain) for child in step.children]  # all of them, whatever one does
+        passed = [_add_certain(child, facts, certain) for child in step.children]  # a list: every branch runs
         return all(passed)
-    return all(_passes(child, facts, certain) for child in step.children)
+    return all(_add_certain(child, facts, certain) for child in step.children)
 
 
 def _takes_the_first(step: Step) -> bool:
-    """Whether a step ends with the first of its branches that does."""
+    """True if a parallel step ends when its first branch ends."""
     return isinstance(runs := step.node.runs, execution.InParallel) and not runs.waits
 
 
 def _is_replaceable(step: Step) -> bool:
-    """Whether something of the user's may answer in place of a step, or write what it reads."""
+    """True if a user's code may answer instead of a step, or write the key that it reads."""
     node = step.node
     if node.as_given is not None:
         return True
@@ -108,13 +114,13 @@ def _is_replaceable(step: Step) -> bool:
 
 
 def _decides(middleware: object) -> bool:
-    """Whether a middleware may skip a step, write state or ask a person; of ours, only the last of these."""
+    """True if a middleware may skip a step, write state or ask a person; the library's may only ask."""
     ours = type(middleware).__module__.startswith("adk_fluent.")
     return not ours or bool(getattr(middleware, "may_pause", False))
 
 
 def _may_end(step: Step) -> bool:
-    """Whether a run may not come to what follows a step: it waits, hands over, or leaves a loop or a run."""
+    """True if a run may end at this step, before the next one: it waits, hands over or leaves a loop."""
     node = step.node
     if node.asks or node.may_pause or node.may_turn_to_ask or _is_replaceable(step):
         return True

@@ -1,4 +1,4 @@
-"""`check_all` and `check_contracts`, and what building does with their findings."""
+"""Check a pipeline: `check_all` and `check_contracts` on request, `check_on_build` for each build and run."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from adk_fluent.state.schema import StateSchema
 
 K = TypeVar("K")
 Kind = frozenset[tuple[str, str]]
-"""What of a state the check takes notice of: its keys, and the types of their values."""
+"""The part of a state on which findings depend: its keys, and the types of their values."""
 _logged: dict[int, None] = {}
-"""The hashes of trees whose findings were logged; the trees themselves would be kept with all they hold."""
+"""The hashes of trees whose findings were logged. Trees as keys would keep everything in them alive."""
 _counted: dict[int, None] = {}
 """The hashes of trees whose findings were counted as a metric."""
 _startable: dict[tuple[int, Kind], None] = {}
-"""The hashes of trees of which a run may succeed, each with the kind of state it begins with."""
+"""The hashes of trees of which a run may succeed, each with the kind of its initial state."""
 _checked: ContextVar[Node | None] = ContextVar("adk_fluent_checked", default=None)
 _REMEMBERED: Final = 256
-"""How many trees are remembered as logged, as counted, and as ones that may be run."""
+"""The most trees in each of `_logged`, `_counted` and `_startable`."""
 
 
 def check_all(
@@ -46,13 +46,13 @@ def check_all(
 
     Args:
         x: an expression, an IR node, or a native agent or `App` that adk-fluent built.
-        schema: a `StateSchema` that the whole pipeline is held against.
-        state: what will be in the session's state before the run.
-        config: the `ExecutionConfig` it will run under.
+        schema: a `StateSchema` with which the whole pipeline is compared.
+        state: the session's state before the run.
+        config: the `ExecutionConfig` of the run.
         strict: make warnings and notes errors.
 
     Raises:
-        ArgumentError: `x` is none of these, or an option is of the wrong kind.
+        ArgumentError: `x` is something else, or an option has the wrong type.
 
     Example:
         >>> from adk_fluent import Agent
@@ -82,8 +82,8 @@ def check_contracts(x: object, schema: type | None = None) -> list[ContractIssue
     """The warnings and errors of `check_all`, as a list.
 
     Args:
-        x: what `check_all` takes.
-        schema: a `StateSchema` that the whole pipeline is held against.
+        x: as for `check_all`.
+        schema: a `StateSchema` with which the whole pipeline is compared.
 
     Example:
         >>> from adk_fluent import Agent
@@ -95,7 +95,7 @@ def check_contracts(x: object, schema: type | None = None) -> list[ContractIssue
 
 
 def _config_of(x: object) -> object | None:
-    """What an `App` says about resuming; one built of a pipeline with a gate says yes unless told no."""
+    """The resumability of an `App`. One that was built from a pipeline with a gate can resume by default."""
     if not hasattr(x, "resumability_config"):
         return None
     given: object = getattr(x, "resumability_config", None)
@@ -117,18 +117,18 @@ def check_on_build(
     state: Mapping[str, Any] | None = None,
     mode: Literal["log", "error", "off"] | None = "log",
 ) -> None:
-    """What building an expression does: log the findings and count them as a metric, each once, or refuse.
+    """Check an expression that is built: log its findings and count them as a metric once, or refuse it.
 
     Args:
-        state: what will be in the session's state; `None` if that is not known.
+        state: the session's state before the run; `None` if that is not known.
         mode: `log` logs on `adk_fluent.contracts`, once per tree; `error` refuses errors; `off` checks
             nothing, except under `.strict()`, which refuses errors and warnings; `None` logs, and refuses a
             run that must fail in a new session with this state.
 
     Raises:
         ContractError: there are findings that the expression, or the mode, refuses.
-        UnfilledKeyError: the run must fail for want of a key.
-        ExpressionError: the steps stand so deep inside each other that no run would get through.
+        UnfilledKeyError: the run must fail because a key is missing.
+        ExpressionError: the steps are nested too deep for a run.
     """
     if _checked.get() is root:
         return
@@ -159,16 +159,16 @@ def check_on_build(
 
 
 def kind_of(state: Mapping[str, Any]) -> Kind:
-    """What of a state the check takes notice of."""
+    """The keys of a state and the types of their values: findings depend on nothing else in it."""
     return frozenset((key, type(value).__qualname__) for key, value in state.items())
 
 
 @contextmanager
 def checked_once(root: Node, config: ExecutionConfig, state: Mapping[str, Any] | None) -> Generator[None]:
-    """What building does, for whichever backend compiles the tree inside; it is not checked again there.
+    """Check a tree as building does; a backend that compiles it inside the block does not check it again.
 
     Args:
-        state: what will be in the session's state; `None` if that is not known.
+        state: the session's state before the run; `None` if that is not known.
 
     Raises:
         ContractError: as `check_on_build`.
@@ -182,12 +182,12 @@ def checked_once(root: Node, config: ExecutionConfig, state: Mapping[str, Any] |
 
 
 def _is_measured(config: object | None) -> bool:
-    """Whether metrics go anywhere: a `TelemetryConfig` sets that up, or the application has done so."""
+    """True if metrics are exported: a `TelemetryConfig` or the application has set that up."""
     telemetry = getattr(config, "telemetry", None)
     if telemetry is not None:
         from adk_fluent.telemetry.setup import set_up
 
-        set_up(telemetry)  # what is counted before goes nowhere
+        set_up(telemetry)  # before the counting: earlier counts are lost
     if "opentelemetry.metrics" not in sys.modules:
         return False
     from adk_fluent.telemetry.metrics import are_heard
@@ -205,7 +205,7 @@ def _count(report: ContractReport, pipeline: str) -> None:
 
 
 def _log(issues: Iterable[ContractIssue]) -> None:
-    import logging  # what only checks has no use for it
+    import logging  # imported late: `check_all` does not log
 
     logger = logging.getLogger("adk_fluent.contracts")
     levels = {Severity.ERROR: logging.ERROR, Severity.WARN: logging.WARNING, Severity.INFO: logging.INFO}

@@ -1,4 +1,4 @@
-"""The kinds of findings, one class each; `docs/reference/contracts.md` shows each with bad and good code."""
+"""The kinds of findings, one class each; `docs/reference/contracts.md` shows bad and good code for each."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class ReadBeforeWrite(ContractIssue):
 
 @issue
 class PlaceholderTypo(ContractIssue):
-    """Something in braces is no placeholder, or never filled, and looks like a key that exists."""
+    """Text in braces resembles a key that exists, but is no placeholder or is never filled."""
 
     code: str = "placeholder-typo"
 
 
 @issue
 class LiteralPlaceholder(ContractIssue):
-    """Something in braces is no placeholder, such as `{ticket.team}`, so the model gets it as it stands."""
+    """Text in braces is no placeholder, such as `{ticket.team}`, so the model gets it with the braces."""
 
     code: str = "literal-placeholder"
 
@@ -49,42 +49,42 @@ class ScopeMismatch(ContractIssue):
 
 @issue
 class TypeMismatch(ContractIssue):
-    """A value has another type than its reader, or the schema, says."""
+    """A value has another type than its reader or the schema declares."""
 
     code: str = "type-mismatch"
 
 
 @issue
 class SchemaViolation(ContractIssue):
-    """A session key is written that the bound schema does not declare."""
+    """A step writes a session key that the bound schema does not declare."""
 
     code: str = "schema-violation"
 
 
 @issue
 class UnmetConsumes(ContractIssue):
-    """An agent consumes a field that nothing before it says it produces."""
+    """An agent consumes a field that no earlier agent declares by `.produces()`."""
 
     code: str = "unmet-consumes"
 
 
 @issue
 class ChannelDuplication(ContractIssue):
-    """An agent gets the same text twice: through the conversation and through state."""
+    """An agent gets the same text twice: from the conversation and from the state."""
 
     code: str = "channel-duplication"
 
 
 @issue
 class DataLoss(ContractIssue):
-    """What an agent says reaches its next reader neither through state nor through the conversation."""
+    """An agent's answer reaches the next reader neither through the state nor through the conversation."""
 
     code: str = "data-loss"
 
 
 @issue
 class DeadState(ContractIssue):
-    """A key is written that nothing reads."""
+    """A step writes a key that no step reads."""
 
     code: str = "dead-state"
 
@@ -105,35 +105,35 @@ class MisnamedAgent(ContractIssue):
 
 @issue
 class UnknownAccess(ContractIssue):
-    """What some functions read or write is not known, so some questions have no answer."""
+    """The check does not know which keys some functions read or write, so it cannot judge those keys."""
 
     code: str = "unknown-access"
 
 
 @issue
 class StreamingRouteConflict(ContractIssue):
-    """An answer is passed on token by token into a route, which needs the whole of it."""
+    """An answer is streamed into a route, which needs the whole answer."""
 
     code: str = "streaming-route-conflict"
 
 
 @issue
 class StreamingModelConflict(ContractIssue):
-    """An answer is passed on token by token into another model, which needs more than a token."""
+    """An answer is streamed token by token into another model, which needs more than a token."""
 
     code: str = "streaming-model-conflict"
 
 
 @issue
 class StreamingEdgeWaits(ContractIssue):
-    """An edge says that an answer goes on in pieces, and it cannot, or not while it is generated."""
+    """An edge asks for streaming, but the next step gets the answer whole, or only after it has ended."""
 
     code: str = "streaming-edge-waits"
 
 
 @issue
 class StreamingSourceMissing(ContractIssue):
-    """A step is to pass on or to take an answer in pieces, and nobody answers there."""
+    """A step should stream an answer or take a streamed one, but no agent answers there."""
 
     code: str = "streaming-source-missing"
 
@@ -154,56 +154,56 @@ class ModalityLoss(ContractIssue):
 
 @issue
 class BoundaryTempKey(ContractIssue):
-    """A `temp:` key is read on the other side of an execution boundary."""
+    """A step reads a `temp:` key on the other side of an execution boundary."""
 
     code: str = "boundary-temp-key"
 
 
 @issue
 class BoundaryType(ContractIssue):
-    """A value crosses an execution boundary that cannot be serialized as it says."""
+    """A value crosses an execution boundary, and its type cannot be serialized."""
 
     code: str = "boundary-type"
 
 
 @issue
 class BoundaryUncuttable(ContractIssue):
-    """An execution boundary stands where a run cannot be cut."""
+    """An execution boundary is at a place where a run cannot be cut."""
 
     code: str = "boundary-uncuttable"
 
 
 @issue
 class BoundaryUndeclared(ContractIssue):
-    """A step behind an execution boundary does not say which keys it reads, so that all of them cross."""
+    """A step behind an execution boundary does not declare which keys it reads, so all keys cross."""
 
     code: str = "boundary-undeclared"
 
 
 @issue
 class RemoteInputMissing(ContractIssue):
-    """A remote agent's input has a field that is not sent along."""
+    """A remote agent requires an input field that `.reads()` does not send."""
 
     code: str = "remote-input-missing"
 
 
 @issue
 class MissingBudget(ContractIssue):
-    """A model is chosen by a budget that nobody sets."""
+    """An agent chooses its model by a budget that no step sets."""
 
     code: str = "missing-budget"
 
 
 @issue
 class BudgetWithoutFallback(ContractIssue):
-    """When the budget is used up, calls are refused: there is no fallback model."""
+    """There is no fallback model, so calls are refused when the budget is used up."""
 
     code: str = "budget-without-fallback"
 
 
 @issue
 class UnknownPrice(ContractIssue):
-    """A model is chosen by price, or its calls are counted, and nobody knows what it costs."""
+    """An agent chooses by price, or counts the costs of its calls, and the price is not known."""
 
     code: str = "unknown-price"
 
@@ -217,28 +217,28 @@ class TokenLimit(ContractIssue):
 
 @issue
 class NobodyVisible(ContractIssue):
-    """The user sees nothing of what the pipeline says."""
+    """The user sees no answer of the pipeline."""
 
     code: str = "nobody-visible"
 
 
 @issue
 class BranchNotVisible(ContractIssue):
-    """The user sees nothing when this branch runs."""
+    """The user sees no answer when this branch runs."""
 
     code: str = "branch-not-visible"
 
 
 @issue
 class DuplicateName(ContractIssue):
-    """Two different nodes have one name."""
+    """Two different nodes have the same name."""
 
     code: str = "duplicate-name"
 
 
 @issue
 class NestedTooDeep(ContractIssue):
-    """Steps stand so deep inside each other that no run would get through."""
+    """Steps are nested too deep for a run."""
 
     code: str = "nested-too-deep"
 
@@ -252,14 +252,14 @@ class UnreachableBranch(ContractIssue):
 
 @issue
 class ParallelWriters(ContractIssue):
-    """Two branches that run at the same time write one key."""
+    """Two branches that run at the same time write the same key."""
 
     code: str = "parallel-writers"
 
 
 @issue
 class RouteWithoutOtherwise(ContractIssue):
-    """When no test of a route holds, nothing runs."""
+    """A route has no `otherwise`, so no branch runs when no test holds."""
 
     code: str = "route-without-otherwise"
 
@@ -280,14 +280,14 @@ class NotResumable(ContractIssue):
 
 @issue
 class PauseTempKey(ContractIssue):
-    """A `temp:` key is read after the run may have stopped for a person, which it does not outlive."""
+    """A step reads a `temp:` key after the run may have stopped for a person: a pause loses such keys."""
 
     code: str = "pause-temp-key"
 
 
 @issue
 class DuplicateTool(ContractIssue):
-    """Two tools of an agent have one name, so that calls reach only one of them."""
+    """Two tools of an agent have the same name, so calls reach only one of them."""
 
     code: str = "duplicate-tool"
 
@@ -301,70 +301,70 @@ class UnknownTool(ContractIssue):
 
 @issue
 class GeminiTool(ContractIssue):
-    """A tool that only Gemini runs stands beside a model of another provider."""
+    """An agent has a tool that only Gemini can run, and a model of another provider."""
 
     code: str = "gemini-tool"
 
 
 @issue
 class UnnamedTool(ContractIssue):
-    """A tool has no name that a model could call."""
+    """A tool has no name, so a model cannot call it."""
 
     code: str = "unnamed-tool"
 
 
 @issue
 class MissingResource(ContractIssue):
-    """A function takes what neither a model nor `.inject` gives it."""
+    """A function has a parameter that neither a model nor `.inject` fills."""
 
     code: str = "missing-resource"
 
 
 @issue
 class SharedCache(ContractIssue):
-    """A cache of a tool is for everybody, and the tool is given a resource of one session or run."""
+    """All users share the cache of a tool that gets a resource of one session or run."""
 
     code: str = "shared-cache"
 
 
 @issue
 class UnusedResource(ContractIssue):
-    """Something is injected, and no function takes it."""
+    """`.inject` provides a resource that no function has a parameter for."""
 
     code: str = "unused-resource"
 
 
 @issue
 class ToolHistory(ContractIssue):
-    """An agent with tools is not shown what the tools of an earlier one did."""
+    """An agent with tools does not see the tool calls of an earlier agent."""
 
     code: str = "tool-history"
 
 
 @issue
 class MissingArtifact(ContractIssue):
-    """An artifact is read that may not be there."""
+    """A step reads an artifact that may not exist."""
 
     code: str = "missing-artifact"
 
 
 @issue
 class UnreadItem(ContractIssue):
-    """Nothing that a map runs per item reads the item."""
+    """No step that a map runs per item reads the item."""
 
     code: str = "unread-item"
 
 
 @issue
 class Overwritten(ContractIssue):
-    """A key is written again before anybody has read it."""
+    """A step writes a key again before any step has read it."""
 
     code: str = "overwritten"
 
 
 @issue
 class EmptyComposite(ContractIssue):
-    """A pipeline, fan-out, loop or route has nothing to run."""
+    """A pipeline, fan-out, loop or route has no steps."""
 
     code: str = "empty-composite"
 
@@ -378,55 +378,55 @@ class EndlessTransfer(ContractIssue):
 
 @issue
 class InvalidName(ContractIssue):
-    """A name that ADK refuses."""
+    """An agent has a name that ADK refuses."""
 
     code: str = "invalid-name"
 
 
 @issue
 class InvalidOption(ContractIssue):
-    """An option of an agent that ADK refuses, or wants said in another place."""
+    """An agent has an option that ADK refuses, or that belongs in another field."""
 
     code: str = "invalid-option"
 
 
 @issue
 class ContextConflict(ContractIssue):
-    """An agent is told to show the whole conversation and only a part of it."""
+    """An agent's options ask for the whole conversation and for a part of it."""
 
     code: str = "context-conflict"
 
 
 @issue
 class Unsupported(ContractIssue):
-    """Something that the backend cannot run yet, so that building refuses it."""
+    """The backend cannot run this node yet, so building refuses it."""
 
     code: str = "unsupported"
 
 
 @issue
 class MixedOperators(ContractIssue):
-    """`|` and `>>` stand beside each other without parentheses, and `>>` binds tighter."""
+    """An expression mixes `|` and `>>` without parentheses, and `>>` binds tighter."""
 
     code: str = "mixed-operators"
 
 
 @issue
 class NoInstruction(ContractIssue):
-    """Nothing tells the model of an agent what to do."""
+    """An agent has no instruction."""
 
     code: str = "no-instruction"
 
 
 @issue
 class UndescribedTool(ContractIssue):
-    """A function that is a tool has no docstring, or a parameter without a type."""
+    """A tool function has no docstring, or a parameter without a type."""
 
     code: str = "undescribed-tool"
 
 
 @issue
 class FormattedKey(ContractIssue):
-    """An instruction has the name of a key, which a constant holds, where its value was meant."""
+    """An instruction contains the name of a key, taken from a constant, where its value was meant."""
 
     code: str = "formatted-key"

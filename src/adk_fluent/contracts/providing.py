@@ -1,4 +1,4 @@
-"""Functions that need something which nobody gives them, neither a model nor `.inject`."""
+"""Find parameters of functions that neither a model nor `.inject` fills."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from adk_fluent.spelling import did_you_mean
 
 _NONE: Final[Mapping[str, object]] = {}
 
-_TOLD_TO_MODELS: Final = frozenset({str, int, float, bool, list, dict, "str", "int", "float", "bool"})
-"""Types of parameters, as they are or as they are written, that need no second look."""
+_SIMPLE_TYPES: Final = frozenset({str, int, float, bool, list, dict, "str", "int", "float", "bool"})
+"""Types of parameters, as objects and as text, that ADK can always describe to a model."""
 
 
 def unprovided(root: Node, names: Iterable[str], given: Mapping[str, object] = _NONE) -> Iterator[Refusal]:
-    """Parameters of functions that nobody fills, and those that must not be filled for everybody at once.
+    """Yield a refusal for each parameter without a value, and for each cache that would mix up users.
 
     Args:
         names: the unique names of the nodes, parents first.
-        given: what is injected around.
+        given: the resources injected around this tree.
     """
     named = iter(names)
     pending = [(root, given)]
@@ -36,23 +36,23 @@ def unprovided(root: Node, names: Iterable[str], given: Mapping[str, object] = _
         if own := node.annotations.resources:
             given = {**given, **dict(own)}
         name = next(named)
-        if (calls := node.calls()) or "tools" in node.given:  # as of few agents
-            yield from _of(node, calls, name, given)
+        if (calls := node.calls()) or "tools" in node.given:  # skips most nodes
+            yield from _of_node(node, calls, name, given)
         if children := node.children:
             pending.extend((child, given) for child in reversed(children))
 
 
-def _of(node: Node, calls: Iterable[Call], name: str, given: Mapping[str, object]) -> Iterator[Refusal]:
+def _of_node(node: Node, calls: Iterable[Call], name: str, given: Mapping[str, object]) -> Iterator[Refusal]:
     for call in calls:
         if call.function is not None and (parameter := lacking(call, given)) is not None:
             hint = _hint(parameter, name, given) if call.injected else _ELSEWHERE
-            yield _missing(name, call.what, call.function, parameter, "which nobody gives it", hint)
+            yield _missing(name, call.what, call.function, parameter, "which nothing gives it", hint)
         if not node.agent and (parameter := taken_twice(call, given)) is not None:
             yield _missing(name, call.what, call.function, parameter, *_TWICE)
     if (agent := node.agent) is not None and "tools" in agent.given:
         for function, hidden in declared_functions(agent.tools):
-            if (parameter := _untold(function, given, hidden)) is not None:
-                why, hint = "which no model can give and nobody injects", _hint(parameter, name, given)
+            if (parameter := _undescribable(function, given, hidden)) is not None:
+                why, hint = "which no model can give and .inject does not", _hint(parameter, name, given)
                 yield _missing(name, "its tool", function, parameter, why, hint)
         yield from _shared(agent.tools, name, given)
         for tree in agents_inside(agent.tools):
@@ -60,14 +60,14 @@ def _of(node: Node, calls: Iterable[Call], name: str, given: Mapping[str, object
 
 
 def _shared(tools: Iterable[object], name: str, given: Mapping[str, object]) -> Iterator[Refusal]:
-    """Caches that could give one user what a resource of another's session said."""
+    """Refuse caches that could give one user a result from a resource of another user's session."""
     caches = [part for tool in tools for part in innermost(tool) if _by_arguments(part)] if given else []
     for function in functions_of(caches):
         for resource in wanted(function, given):
             if getattr(given[resource], "scope", "app") != "app":
                 called = function_name(function, type(function).__name__)
-                message = f"{name}: T.cache() of its tool {called!r} gives everybody the same"
-                hint = f"{resource!r} is a resource of one session or run: say whose result it is with key=."
+                message = f"{name}: T.cache() of its tool {called!r} gives all users the same result"
+                hint = f"{resource!r} is a resource of one session or run: tell the users apart with key=."
                 yield Refusal(SharedCache, ResourceError, name, message, hint)
 
 
@@ -82,7 +82,7 @@ def _missing(name: str, what: str, function: object, parameter: str, why: str, h
 
 
 _ELSEWHERE: Final = (
-    "Resources are given to tools, callbacks, taps, functions that are steps, and what chooses among steps."
+    "Resources are given to tools, callbacks, taps, functions that are steps, and tests that choose steps."
 )
 
 
@@ -113,7 +113,7 @@ def _functions_in(tools: Iterable[object]) -> Iterator[tuple[object, Callable[..
 def declared_functions(tools: Iterable[object]) -> Iterator[tuple[Callable[..., Any], frozenset[str]]]:
     """The functions that ADK itself declares to the model, each with the parameters that its tool hides.
 
-    A subclass that makes its own declaration fills in what it does not declare.
+    A subclass with its own declaration is left out: it fills in the parameters that it does not declare.
     """
     for part, function in _functions_in(tools):
         declares = getattr(part, "_get_declaration", None)
@@ -124,23 +124,23 @@ def declared_functions(tools: Iterable[object]) -> Iterator[tuple[Callable[..., 
 _ADKS_DECLARATION: Final = ("google.adk.tools.function_tool", "google.adk.tools.long_running_tool")
 
 
-def _untold(
+def _undescribable(
     function: Callable[..., Any], given: Mapping[str, object], hidden_by_tool: frozenset[str]
 ) -> str | None:
-    """The first parameter of a tool that is no resource, and that ADK cannot tell a model about."""
+    """The first parameter of a tool that is no resource, and whose type ADK cannot describe to a model."""
     function = function if inspect.isroutine(function) else type(function).__call__
     written: Mapping[str, object] = getattr(function, "__annotations__", {})
     try:
-        if _TOLD_TO_MODELS.issuperset(hint for name, hint in written.items() if name != "return"):
-            return None  # as of most tools
+        if _SIMPLE_TYPES.issuperset(hint for name, hint in written.items() if name != "return"):
+            return None  # most tools: no need to resolve their types
         hints = get_type_hints(function)
-    except (NameError, TypeError):  # only ADK knows what it makes of that
+    except (NameError, TypeError):  # ADK may still resolve these types, or raise its own error
         return None
     hidden = {"return", *hidden_by_tool, *wanted(function, given)}
-    return next((name for name, hint in hints.items() if name not in hidden and not _can_be_told(hint)), None)
+    return next((name for name, hint in hints.items() if name not in hidden and not _describable(hint)), None)
 
 
-def _can_be_told(hint: object) -> bool:
+def _describable(hint: object) -> bool:
     try:
         return _has_schema(hint)
     except TypeError:  # it has no hash
@@ -149,7 +149,7 @@ def _can_be_told(hint: object) -> bool:
 
 @lru_cache(1024)
 def _has_schema(hint: object) -> bool:
-    """Whether pydantic, by which ADK tells models of types, knows a type; ADK itself fills in its own."""
+    """True if pydantic can describe a type, or if it is ADK's: ADK fills in those parameters itself."""
     from pydantic import PydanticInvalidForJsonSchema, PydanticSchemaGenerationError, TypeAdapter
 
     if "google.adk." in repr(hint):
@@ -158,6 +158,6 @@ def _has_schema(hint: object) -> bool:
         TypeAdapter(cast(Any, hint)).json_schema()
     except (PydanticSchemaGenerationError, PydanticInvalidForJsonSchema):
         return False
-    except Exception:  # noqa: BLE001  # a type that is wrong in another way, which ADK will say
+    except Exception:  # noqa: BLE001  # the type has another fault, which ADK reports
         return True
     return True

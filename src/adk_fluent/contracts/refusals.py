@@ -1,7 +1,7 @@
-"""Why a tree cannot be compiled, as far as ADK need not be asked: the check reports it, compiling raises it.
+"""Reasons why a tree cannot be compiled: the check reports them, and compiling raises them as errors.
 
-What only the installed ADK knows stays in its backend: a field or an option that this release does not have,
-or a value that it refuses.
+The rules here hold for every release of ADK. The backend has the others: a field or an option that the
+installed release lacks, or a value that it refuses.
 """
 
 from __future__ import annotations
@@ -66,12 +66,12 @@ class Refusal:
     """One reason why a tree cannot be compiled.
 
     Attributes:
-        kind: the kind of finding it is for the check.
-        error: what compiling raises.
-        agent: the step, by its unique name.
-        message: the finding in a line.
+        kind: the class of the finding that the check reports.
+        error: the class of the error that compiling raises.
+        agent: the unique name of the step.
+        message: the problem in one line.
         hint: what to do.
-        text: the message of the error, where that is not made of the other two.
+        text: the message of the error, if it is not `message` followed by `hint`.
     """
 
     kind: type[ContractIssue]
@@ -82,11 +82,11 @@ class Refusal:
     text: str = ""
 
     def finding(self) -> ContractIssue:
-        """What the check reports."""
+        """This refusal as a finding of the check."""
         return self.kind(severity=Severity.ERROR, agent=self.agent, message=self.message, hint=self.hint)
 
     def exception(self) -> ADKFluentError:
-        """What compiling raises."""
+        """This refusal as the error that compiling raises."""
         return self.error(self.text or f"{self.message}. {self.hint}")
 
 
@@ -101,10 +101,10 @@ def refuse(refusals: Iterable[Refusal]) -> None:
 
 
 def structural(nodes: Sequence[Node]) -> Iterator[Refusal]:
-    """Why no target can run a tree.
+    """Yield the reasons why no target can run a tree.
 
     Args:
-        nodes: all of it, parents first, with unique names.
+        nodes: all nodes of the tree, parents first, with unique names.
     """
     for node in nodes:
         yield from of_node(node, node.name)
@@ -121,16 +121,19 @@ def structural(nodes: Sequence[Node]) -> Iterator[Refusal]:
 
 
 def nesting(root: Node) -> Iterator[Refusal]:
-    """Why no run would get through a tree; asked first, since all else takes as much of the stack."""
+    """Refuse a tree that is nested too deep. Ask this first: every other function recurses as deep."""
     if (found := depth(root)) > MAX_DEPTH:
         yield too_deep(root, found)
 
 
 def known(subject: object) -> Facts:
-    """The facts about anything that can be checked, for whoever shows them.
+    """The facts about a tree that is not nested too deep.
+
+    Args:
+        subject: anything that `check_all` takes.
 
     Raises:
-        ExpressionError: the steps stand too deep inside each other.
+        ExpressionError: the steps are nested too deep for a run.
     """
     facts = analyse(subject)
     if facts.is_too_deep:
@@ -139,13 +142,13 @@ def known(subject: object) -> Facts:
 
 
 def too_deep(root: Node, found: int) -> Refusal:
-    """A tree whose steps stand so deep inside each other."""
+    """The refusal of a tree that is nested too deep."""
     name = root.name or root.kind
     return Refusal(
         NestedTooDeep,
         ExpressionError,
         name,
-        f"{name} holds steps {found} deep inside each other, and at most {MAX_DEPTH} can run",
+        f"{name} nests steps {found} levels deep, and a run can take at most {MAX_DEPTH}",
         "Write steps that follow each other as one sequence and the cases of a choice as one Route, or run "
         "the inner part by itself, as a tool of an agent.",
     )
@@ -155,7 +158,7 @@ def too_deep(root: Node, found: int) -> Refusal:
 
 
 def of_node(node: Node, name: str) -> tuple[Refusal, ...]:
-    """Why a node cannot be compiled, wherever it stands."""
+    """The reasons why a node cannot be compiled, independent of its place in the tree."""
     found = () if name.isidentifier() and name not in RESERVED else _misnamed(node, name)
     for rule in _RULES.get(type(node), ()):
         if (refusal := rule(node, name)) is not None:
@@ -187,7 +190,7 @@ def _empty(node: Node, name: str) -> Refusal | None:
 
 
 def _agent(node: Any, name: str) -> Refusal | None:
-    """The first thing that is wrong with an agent; most say nothing that could be."""
+    """The first reason against an agent. Most agents set no field that a rule is about, so this is fast."""
     if _DOUBTFUL.isdisjoint(node.given):
         return None
     found = (rule(node, name) for rule in (_contradictory, _misplaced, _unknown_contents, _unpriced))
@@ -198,7 +201,7 @@ _DOUBTFUL: Final = frozenset({"annotations", "generate_content_config", "include
 
 
 def _contradictory(node: Any, name: str) -> Refusal | None:
-    """An agent that is told to show the whole conversation and a part of it."""
+    """Refuse an agent whose options ask for the whole conversation and for a part of it."""
     spec = node.annotations.context
     if not isinstance(spec, Context) or spec.is_untouched:
         return None
@@ -220,7 +223,7 @@ _ELSEWHERE: Final = {
     "system_instruction": ".instruct(...)",
     "response_schema": ".returns(...)",
 }
-"""Options of a model request that ADK wants said in another place."""
+"""Options of a model request that ADK accepts only as fields of the agent."""
 
 
 def _misplaced(node: Any, name: str) -> Refusal | None:
@@ -233,7 +236,7 @@ def _misplaced(node: Any, name: str) -> Refusal | None:
                 CompileError,
                 name,
                 f"{name} sets {option} in its generate options, where ADK refuses it",
-                f"Say it with {method} instead.",
+                f"Use {method} instead.",
             )
     return None
 
@@ -247,12 +250,12 @@ def _unknown_contents(node: Any, name: str) -> Refusal | None:
         CompileError,
         name,
         f"{name} has .include_contents({shown!r})",
-        "It takes 'default' or 'none'; a context says the rest, such as .context(C.window(3)).",
+        "It takes 'default' or 'none'. For anything else write a context, such as .context(C.window(3)).",
     )
 
 
 def _asking_tool(node: Any, name: str) -> Refusal | None:
-    """An agent that runs others as a tool which may wait for a person: there nobody could answer."""
+    """Refuse a tool that runs agents which may wait for a person: inside a tool a person cannot answer."""
     if "tools" not in node.given:
         return None
     for tree in agents_inside(node.tools):
@@ -263,15 +266,15 @@ def _asking_tool(node: Any, name: str) -> Refusal | None:
                 Unsupported,
                 CompileError,
                 name,
-                f"{name} has agents as a tool of which {who} may wait for a person, and inside a tool nobody "
-                "can answer",
+                f"{name} has agents as a tool of which {who} may wait for a person, and inside a tool a "
+                "person cannot answer",
                 "Hand over to them with .delegate(...), or ask before they are called: "
                 "T.confirm(T.agent(...)).",
             )
     return None
 
 
-# --- what the backend cannot do yet ---------------------------------------------------------------
+# --- limits of the backend ------------------------------------------------------------------------
 
 UNSUPPORTED: Final[frozenset[type[Node]]] = frozenset({ModelSelectorNode})
 """Node types that the ADK backend cannot run yet."""
@@ -294,11 +297,11 @@ def _type(node: Node, name: str) -> Refusal:
 
 
 def _unpriced(node: Any, name: str) -> Refusal | None:
-    """A choice by price among models whose price nobody knows."""
+    """Refuse a choice by price among models without a known price."""
     selector = node.given.get("selector")
     if selector is None:
         return None
-    from adk_fluent.cost.choosing import price_of_candidate, ranking, unpriced  # what few choose by
+    from adk_fluent.cost.choosing import price_of_candidate, ranking, unpriced  # imported late: rarely used
 
     try:
         ranking(selector, name)
@@ -329,12 +332,12 @@ def _annotated(node: Node, name: str) -> list[Refusal]:
                 StreamingSourceMissing,
                 CompileError,
                 name,
-                f'{name}.stream_to(buffering="{edge.buffering}"): nobody answers in {name}',
-                "Only what an agent says can be passed on in pieces. Say it of an agent, or leave it out.",
+                f'{name}.stream_to(buffering="{edge.buffering}"): no agent answers in {name}',
+                "Only an agent's answer can be streamed. Call .stream_to() on an agent, or leave it out.",
             )
         )
     if node.annotations.middleware:
-        from adk_fluent.middleware.approving import ToolApproval  # which most steps do not have
+        from adk_fluent.middleware.approving import ToolApproval  # imported late: few steps have it
 
         for each in node.annotations.middleware:
             if isinstance(each, ToolApproval):
@@ -343,7 +346,7 @@ def _annotated(node: Node, name: str) -> list[Refusal]:
 
 
 def _unknown_tools(node: Node, name: str, approval: ToolApproval) -> Iterator[Refusal]:
-    """Tools that are to be approved and that nobody has; where a set of tools is, nobody knows."""
+    """Refuse a `tool_approval` for tools that no agent has; nothing is known about tools of a toolset."""
     tools = [tool for agent in walk(node) for tool in agent.given.get("tools", ())]
     known = {tool_name(tool) for tool in tools}
     if None in known or any(hasattr(tool, "agent") for tool in tools):
@@ -372,14 +375,14 @@ _RULES: Final[Mapping[type[Node], tuple[_Rule, ...]]] = {
     AgentNode: (_agent, _asking_tool),
     **dict.fromkeys(UNSUPPORTED, (_type,)),
 }
-"""What can be wrong with a node of each type."""
+"""The rules for nodes of each type."""
 
 
-# --- answers in pieces ----------------------------------------------------------------------------
+# --- streamed answers -----------------------------------------------------------------------------
 
 
 def unfed(nodes: Iterable[tuple[Node, str]]) -> Iterator[Refusal]:
-    """Functions that take an answer in pieces, where no edge leads one into them.
+    """Refuse functions that take an answer in chunks but have no streaming edge before them.
 
     Args:
         nodes: all nodes of a tree, parents first, with their unique names.
@@ -389,14 +392,14 @@ def unfed(nodes: Iterable[tuple[Node, str]]) -> Iterator[Refusal]:
         if isinstance(node.runs, STEP_BY_STEP):
             children = node.children
             fed.update(id(children[index + 1]) for index in passages(children))
-        # A tap that gets no pieces looks at the state.
+        # A tap that gets no chunks reads the state.
         elif isinstance(node, TransformNode) and node.takes_pieces and id(node) not in fed:
             yield Refusal(
                 StreamingSourceMissing,
                 CompileError,
                 name,
-                f"{name} takes an answer in pieces, and no edge leads one into it",
-                'Put it right behind an agent that says .stream_to("token"), or let it take the state.',
+                f"{name} takes an answer in chunks, and no step before it streams one",
+                'Put it directly after an agent with .stream_to("token"), or let it take the state.',
             )
 
 
@@ -404,20 +407,25 @@ def unfed(nodes: Iterable[tuple[Node, str]]) -> Iterator[Refusal]:
 
 
 def lost(target: str, name: str, names: Iterable[str]) -> Refusal:
-    """A transfer to nobody."""
+    """The refusal of a transfer to an agent that does not exist."""
     like = did_you_mean(target, [other for other in names if other != name])
     return Refusal(
         UnknownAgent,
         CompileError,
         name,
         f'{name} hands over to "{target}", and nothing has that name',
-        like.strip() or "Give the agent that is meant this name.",
+        like.strip() or "Give the agent to which it should hand over this name.",
         f"transfer({target!r}): nothing in this tree has that name.{like}",
     )
 
 
 def endless(handing: Iterable[Node], by_name: Mapping[str, Node]) -> Iterator[Refusal]:
-    """Transfers that a run could not get past, of those in a tree with unique names."""
+    """Refuse transfers that always lead back to themselves.
+
+    Args:
+        handing: nodes of the tree that may hand over.
+        by_name: all nodes of the tree by their unique names.
+    """
     for node, target in transfers(handing):
         if _never_ends(node, by_name):
             yield Refusal(
@@ -432,7 +440,7 @@ def endless(handing: Iterable[Node], by_name: Mapping[str, Node]) -> Iterator[Re
 
 
 def _never_ends(start: Node, by_name: Mapping[str, Node]) -> bool:
-    """Whether following unconditional transfers from `start` comes back to it."""
+    """True if unconditional transfers lead from `start` back to it."""
     pending, seen = [target for _, target in transfers(inevitable_transfers(start))], set[str]()
     while pending:
         reached = by_name.get(pending.pop())

@@ -1,4 +1,4 @@
-"""The checks that `check_all` runs: each stands in a module of its own and registers itself there."""
+"""The registry of the checks that `check_all` runs: the built-in ones, and those that users add."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from adk_fluent.ir.base import Node
 from adk_fluent.ir.matching import plain
 
 Checker = Callable[[Node], Iterable[ContractIssue]]
-"""A check of a user's own."""
+"""A check that a user adds."""
 Check = Callable[[object], list[ContractIssue]]
-"""A built-in check; it takes anything that can be checked, or facts that are known already."""
+"""A built-in check. It takes anything that `check_all` takes, or the facts about it."""
 
 _CHECKS: Final = "adk_fluent.contracts.checks"
 _places: Final[dict[Check, int]] = {}
@@ -30,8 +30,8 @@ def check(*, place: int) -> Callable[[Check], Check]:
     """Make a function in `contracts/checks` one of the built-in checks.
 
     Args:
-        place: where it stands among the others. A report gives findings of one severity in this order, and
-            of two that say the same the first.
+        place: its position among the others. A report lists findings of one severity in this order, and
+            of two equal findings it keeps the first.
     """
 
     def register(fn: Check) -> Check:
@@ -43,20 +43,20 @@ def check(*, place: int) -> Callable[[Check], Check]:
 
 @cache
 def built_in_checks() -> tuple[Check, ...]:
-    """The built-in checks in their order: every module in `contracts/checks` has registered its own."""
+    """The built-in checks in their order. To find them, import every module of `contracts/checks`."""
     for module in iter_modules(import_module(_CHECKS).__path__, f"{_CHECKS}."):
         import_module(module.name)
     return tuple(sorted(_places, key=_places.__getitem__))
 
 
 def register_checker(fn: Checker) -> Checker:
-    """Add a check of your own to every `check_all`, and to what building logs; also a decorator.
+    """Add your own check to every `check_all` and to the log of every build; also usable as a decorator.
 
     Args:
-        fn: takes the root node and gives `ContractIssue`s. Registering one twice does nothing.
+        fn: a function from the root node to `ContractIssue`s. Registering it twice has no effect.
 
     Raises:
-        ArgumentError: it cannot be called.
+        ArgumentError: `fn` is not callable.
 
     Example:
         >>> from adk_fluent import Agent
@@ -83,13 +83,13 @@ def register_checker(fn: Checker) -> Checker:
 
 
 def unregister_checker(fn: Checker) -> None:
-    """Take a check of your own out again; one that is not registered is no error."""
+    """Remove a check that `register_checker` added. Without such a check, do nothing."""
     if fn in _registered:
         _registered.remove(fn)
 
 
 def run_checkers(facts: Facts) -> list[ContractIssue]:
-    """What all checks find. The built-in ones are asked once: facts never change; a user's own each time."""
+    """The findings of all checks. Those of the built-in checks are cached per facts, which never change."""
     known = _found.get(facts)
     if known is None:
         known = _found[facts] = tuple(issue for find in built_in_checks() for issue in find(facts))

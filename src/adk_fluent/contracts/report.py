@@ -1,4 +1,4 @@
-"""What a check finds, and the report that holds it."""
+"""Findings, and the report that holds all findings of a check."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ C = TypeVar("C", bound=type)
 
 
 class Severity(Enum):
-    """How bad a finding is; `OK` is a promise that was checked and holds."""
+    """The severity of a finding; `OK` confirms that a key is in state when it is read."""
 
     ERROR = "error"
     WARN = "warn"
@@ -25,7 +25,7 @@ class Severity(Enum):
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 def issue(cls: C) -> C:
-    """Make a class a kind of finding: a frozen dataclass built by keyword."""
+    """Make a class a kind of finding: a frozen dataclass with keyword arguments."""
     return freeze(cls, kw_only=True)
 
 
@@ -34,12 +34,12 @@ class ContractIssue(Frozen):
     """One finding.
 
     Attributes:
-        severity: how bad it is; `WARN` unless a check says otherwise.
+        severity: the severity; `WARN` by default.
         code: the kind of finding, stable over versions; `docs/reference/contracts.md` has a section on each.
-        agent: the agent or step it is about, by its unique name.
-        key: the state key it is about, scope prefix included; `None` where no key is concerned.
-        message: what was found, in one line.
-        hint: why that is so and what to write instead.
+        agent: the unique name of the agent or step.
+        key: the state key with its scope prefix; `None` if the finding is not about a key.
+        message: the problem in one line.
+        hint: the reason, and what to write instead.
     """
 
     severity: Severity = Severity.WARN
@@ -61,17 +61,17 @@ _MARKS: Final = {Severity.OK: "✓", Severity.INFO: "⚠", Severity.WARN: "⚠",
 
 @frozen
 class ContractReport(Frozen):
-    """Everything that the checks found, errors first.
+    """All findings of the checks, errors first.
 
     Attributes:
-        issues: all findings, those that are fine (`OK`) included.
+        issues: all findings, including those with severity `OK`.
     """
 
     issues: tuple[ContractIssue, ...] = ()
 
     @classmethod
     def of(cls, issues: Iterable[ContractIssue], *, strict: bool = False) -> ContractReport:
-        """A report with the worst first; `strict` makes every warning and note an error."""
+        """A report of these findings, errors first, each once; `strict` makes warnings and notes errors."""
         found = {(i.code, i.agent, i.key, i.message, i.hint): i for i in issues}.values()
         if strict:
             found = map(_promoted, found)
@@ -82,35 +82,35 @@ class ContractReport(Frozen):
 
     @property
     def errors(self) -> tuple[ContractIssue, ...]:
-        """What cannot work."""
+        """The errors: a run fails there, or gives a wrong result."""
         return self._of(Severity.ERROR)
 
     @property
     def warnings(self) -> tuple[ContractIssue, ...]:
-        """What may go wrong."""
+        """The warnings: a run may fail there."""
         return self._of(Severity.WARN)
 
     @property
     def infos(self) -> tuple[ContractIssue, ...]:
-        """What is worth knowing."""
+        """The notes: a run works, but perhaps not as intended."""
         return self._of(Severity.INFO)
 
     @property
     def oks(self) -> tuple[ContractIssue, ...]:
-        """What was checked and holds."""
+        """The confirmations: each says that a key is in state when it is read."""
         return self._of(Severity.OK)
 
     @property
     def ok(self) -> bool:
-        """Whether there are no errors."""
+        """True if there are no errors."""
         return not self.errors
 
     def __str__(self) -> str:
-        """One paragraph per finding, or a sentence if there is none."""
+        """One paragraph per finding; one sentence if there are no findings."""
         return "\n".join(map(str, self.issues)) or "✓ Nothing to report."
 
     def to_json(self) -> str:
-        """The report as JSON; the layout is stable, and `version` says which it is."""
+        """The report as JSON, in a stable layout whose number is in `version`."""
         rows = [
             {
                 "severity": issue.severity.value,
@@ -138,7 +138,7 @@ class ContractReport(Frozen):
         return "\n".join([*head, *rows, ""])
 
     def _repr_html_(self) -> str:
-        """As a notebook shows it: a count, and a table of what was found, the worst first."""
+        """The report as HTML for a notebook: counts, and a table of findings, errors first."""
         found = [issue for issue in self.issues if issue.severity is not Severity.OK]
         if not found:
             held = f"; promises that hold: {len(self.oks)}" * bool(self.oks)
@@ -149,10 +149,10 @@ class ContractReport(Frozen):
         return html.title(", ".join(said)) + html.table(["", "agent", "key", "finding", "what to do"], rows)
 
     def raise_if_errors(self) -> None:
-        """Do nothing if there are no errors.
+        """Raise an error if the report has errors.
 
         Raises:
-            ContractError: there are; the message holds them all.
+            ContractError: the report has errors; the message holds all of them.
         """
         if self.errors:
             raise ContractError("\n".join(map(str, self.errors)))

@@ -8,10 +8,9 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, Literal
 
-from adk_fluent.analysis.passing import passages_of
-from adk_fluent.analysis.plan import Plan, Step
-from adk_fluent.analysis.talk.history import audible
-from adk_fluent.analysis.talk.sight import sight_of
+from adk_fluent.analysis.audience import sight_of
+from adk_fluent.analysis.history import audible
+from adk_fluent.analysis.plan import Plan, Step, passages_of
 from adk_fluent.context.helper_requests import ExpectedRequest, Volume
 from adk_fluent.context.spec import Context
 from adk_fluent.cost.branching import Place, agents_in_tools, branch_probabilities

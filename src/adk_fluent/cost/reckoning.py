@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from adk_fluent.analysis.audience import Sight
 from adk_fluent.analysis.plan import Step
-from adk_fluent.analysis.talk.sight import Sight
 from adk_fluent.context.spec import Context
 from adk_fluent.cost.branching import ToolAgents
 from adk_fluent.cost.prices import Price

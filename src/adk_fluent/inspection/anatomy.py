@@ -7,14 +7,12 @@ from dataclasses import FrozenInstanceError
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from adk_fluent.analysis.audience import Sight, shown, shown_of_earlier, shown_user, sight_of
+from adk_fluent.analysis.data_flow import Flow, Read
 from adk_fluent.analysis.facts import Facts
-from adk_fluent.analysis.flow import Flow
 from adk_fluent.analysis.plan import Step, hand_over_targets
-from adk_fluent.analysis.shown import shown, shown_of_earlier, shown_user
-from adk_fluent.analysis.talk.sight import Sight, sight_of
+from adk_fluent.analysis.provenance import Words
 from adk_fluent.analysis.values.fact import PRESENT, STATUS
-from adk_fluent.analysis.values.read import Read
-from adk_fluent.analysis.words import Words
 from adk_fluent.context.entries import USER
 from adk_fluent.context.spec import Context
 from adk_fluent.contracts.refusals import known

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from adk_fluent.analysis.audience import sight_of
 from adk_fluent.analysis.facts import Facts
 from adk_fluent.analysis.plan import Step
-from adk_fluent.analysis.talk.sight import sight_of
 from adk_fluent.context.spec import Context
 from adk_fluent.contracts.refusals import known
 from adk_fluent.inspection.per_agent import PerAgent, tables

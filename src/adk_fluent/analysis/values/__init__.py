@@ -1,1 +1,1 @@
-"""What one state key may hold, and what steps do to it."""
+"""The knowledge about state keys: `Fact` for one key, `Knowledge` for all, and how operations change them."""

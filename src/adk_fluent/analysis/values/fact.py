@@ -1,26 +1,99 @@
-"""What is known about one state key: present, absent, either, or unknown; and why."""
+"""The knowledge about one state key at one point of a run: is it in state, who wrote it, which type has it?
+
+A `Fact` describes all runs that reach the point. Its `mask` is a set: `PRESENT` if some run has a value
+there, `ABSENT` if some run has none, `UNKNOWN` if code may have changed the key where the analysis cannot see
+it. So `PRESENT` alone proves that the key is there, and `PRESENT | ABSENT` means that it may be missing.
+`alternatives` joins the facts of several ways of which a run takes one. `together` joins the facts of
+branches that all run; there, one certain write is enough, unless another branch may remove the key.
+
+A fact never changes after it is stored. Each has a `tick`, a number that grows: it tells whether a fact is
+older than a step that may have written anything.
+
+A fact also notes the direct sources of its value (`Sources`). `provenance.words_in` follows these notes
+later, and only if a check asks for the authors of a value. The notes of a loop may lead back to themselves.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import Enum
 from functools import lru_cache
 from itertools import count
 from types import NoneType
 from typing import Final, Literal, get_args, get_origin
 
-from adk_fluent.analysis.origins import ANYBODY, InitialValue, Sources
 from adk_fluent.analysis.plan import Step
 from adk_fluent.analysis.values.kinds import values_of
+from adk_fluent.ir.nodes import CaptureNode
 from adk_fluent.ir.scopes import is_shared
+
+
+@dataclass(frozen=True, slots=True)
+class InitialValue:
+    """The value of a key before the run."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenIn:
+    """Any value that a step inside may write to a key, except for the steps of one child."""
+
+    step: Step
+    key: str
+    besides: Step | None = None
+
+    def inside(self, steps: list[Step]) -> Iterator[Step]:
+        """The steps inside, without those of the excepted child; `steps` are all of the plan."""
+        but = range(0) if self.besides is None else range(self.besides.index, self.besides.end)
+        return (step for step in self.step.walk(steps) if step.index not in but)
+
+
+@dataclass(frozen=True, slots=True)
+class SpokenIn:
+    """Any message of a step inside this one."""
+
+    step: Step
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Gathered:
+    """The facts about a key after each round of a loop, or after each of several agents that hand over."""
+
+    facts: list[object] = field(default_factory=list[object])
+
+
+class Person(Enum):
+    """Authors that are not one agent.
+
+    Attributes:
+        USER: the user.
+        ANYBODY: any author: a function that does not declare its reads has made the value.
+    """
+
+    USER = "user"
+    ANYBODY = "anybody"
+
+
+ANYBODY: Final = Person.ANYBODY
+
+Sources = tuple[object, ...]
+"""The sources of a value: objects of `Fact`, `Step` (an agent's words), and the classes above."""
+
+
+def captured(node: CaptureNode) -> Sources:
+    """The sources of the value that a capture writes."""
+    return (Person.USER,) if node.turns is None else (ANYBODY,)
+
 
 PRESENT: Final = 1
 ABSENT: Final = 2
 UNKNOWN: Final = 4
 REMOVED: Final = 8
-"""Set beside `ABSENT` when the key may have been removed within a scope; tells parallel branches apart."""
+"""Set with `ABSENT` if this branch itself may have removed the key, so a sibling's write is not certain."""
 LOST: Final = 16
-"""Set beside `ABSENT` when a pause may have taken the value of a `temp:` key."""
+"""Set with `ABSENT` if a pause may have lost the value of a `temp:` key."""
 STATUS: Final = 7
 
 Reason = Literal[
@@ -46,12 +119,12 @@ ticks: Iterator[int] = count(1)
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """Why a key may be missing.
+    """The reason why a key may be missing.
 
     Attributes:
-        reason: the kind of place that makes it uncertain.
-        step: that place.
-        writers: the alternatives of that place on which the key is written.
+        reason: the kind of step that makes the key uncertain.
+        step: that step.
+        writers: the steps inside it that write the key on some of its ways.
     """
 
     reason: Reason
@@ -60,18 +133,18 @@ class Why:
 
 
 class Fact:
-    """What is known about one key.
+    """The knowledge about one key at one point of a run.
 
     Attributes:
-        mask: `PRESENT`, `ABSENT` and `UNKNOWN`, each set if it may be so.
-        writers: steps whose value it may be; the first few.
-        text_of: agents whose whole answer is the value, as far as that is so.
-        type: the type of the value, `None` where it is not known.
-        why: why it may be missing.
-        removed_by: the step that removed it.
-        of: what the value is made of; see `sources`.
-        lost: the step that may stop for a person after the key was written.
-        by: the step that has put the value there; `None` if it is one of those that this is made of.
+        mask: `PRESENT`, `ABSENT` and `UNKNOWN`, each set if it is possible.
+        writers: the last steps that may have written the value, at most `MOST_WRITERS`.
+        text_of: agents whose whole answer may be the value.
+        type: the type of the value; `None` if it is not known.
+        why: the reason why the key may be missing.
+        removed_by: the step that removed the key.
+        of: the sources of the value; see `Sources`.
+        lost: the step that may pause the run after the key was written.
+        by: the step that wrote the value; `None` if the writers of the sources in `of` wrote it.
     """
 
     __slots__ = ("by", "lost", "mask", "of", "removed_by", "text_of", "tick", "type", "why", "writers")
@@ -107,13 +180,13 @@ class Fact:
         )
 
     def lost_at(self, step: Step) -> Fact:
-        """The same, where a pause at a step may take the value, if none before has."""
+        """The same fact after a pause at a step, which may lose the value; an earlier pause stays noted."""
         made = self.with_mask(self.mask | ABSENT | LOST)
         made.lost = self.lost if self.mask & LOST else step
         return made
 
     def or_else(self, *sources: object) -> Fact:
-        """The same, where the value may also be made of these."""
+        """The same fact with more possible sources of the value."""
         made = self.with_mask(self.mask)
         made.of, made.by = (self, *sources), None
         return made
@@ -121,7 +194,7 @@ class Fact:
 
 @lru_cache(maxsize=4096)
 def untouched(key: str) -> Fact:
-    """A key that nothing in the tree wrote; another session may have written one of the user or the app."""
+    """A key that no step wrote: absent, or unknown for `user:` and `app:`, which other sessions may write."""
     return Fact(UNKNOWN if is_shared(key) else ABSENT, of=(InitialValue(key),))
 
 
@@ -136,7 +209,7 @@ def written(
     """A key that `step` has just written.
 
     Args:
-        of: what the value is made of; by default an agent's own words, or, of any other step, anybody's.
+        of: the sources of the value. Default: the agent's own words, or `ANYBODY` for any other step.
     """
     if of is None:
         of = (step,) if step.is_model else (ANYBODY,)
@@ -144,16 +217,17 @@ def written(
 
 
 def item_of(step: Step, items: Fact) -> Fact:
-    """One item of a list, which `step` has just taken; it may be `None` if the type of the list says so."""
+    """One item of a list, which `step` has just taken; it may be `None` if the list's type allows that."""
     item = written(step, of=(items,))
     nullable = any(NoneType in get_args(each) for each in get_args(items.type))
     return item.with_mask(PRESENT | ABSENT, Why("item", step)) if nullable else item
 
 
 def stored_values(fact: Fact) -> tuple[object, ...] | None:
-    """All that the value can be, if those are few; the members of an `Enum` only where an agent wrote them.
+    """All possible values if there are only a few, otherwise `None`.
 
-    An agent's answer is stored as JSON; what a step sets stays a member.
+    Members of an `Enum` count only if an agent wrote them: its answer is stored as JSON, so as their values.
+    A value that another step writes stays a member.
     """
     if fact.type is None or fact.type is str:
         return None
@@ -163,18 +237,18 @@ def stored_values(fact: Fact) -> tuple[object, ...] | None:
 
 
 def made_of(facts: Sequence[Fact]) -> tuple[Sources, Step | None]:
-    """What a value is made of that is one of these, or all of them; and who has put it there, if one has."""
+    """The sources of a value that comes from these facts, and the step that wrote it if all agree on one."""
     first = facts[0]
     same = all(fact.of is first.of and fact.by is first.by for fact in facts)
     return (first.of, first.by) if same else (tuple(facts), None)
 
 
 MOST_WRITERS: Final = 64
-"""Of how many steps that may have written a value it is known which; so each step costs no more than that."""
+"""The most writers in a fact. The limit bounds the time for each step of a long pipeline."""
 
 
 def some(first: tuple[Step, ...], second: tuple[Step, ...]) -> tuple[Step, ...]:
-    """The steps of both, each once; of more than anybody would name, the latest."""
+    """The steps of both, each once; if there are more than `MOST_WRITERS`, the latest ones."""
     if not first or first is second:
         return second
     if not second:
@@ -183,7 +257,11 @@ def some(first: tuple[Step, ...], second: tuple[Step, ...]) -> tuple[Step, ...]:
 
 
 def alternatives(facts: Sequence[Fact], why: Callable[[tuple[Step, ...]], Why]) -> Fact:
-    """What is known when one of these holds."""
+    """The fact if exactly one of these facts holds.
+
+    Args:
+        why: makes the reason for a missing key from the writers on the ways that write it.
+    """
     first = facts[0]
     if len(facts) == 1:
         return first.with_mask(first.mask)
@@ -213,7 +291,7 @@ def _hashable(value: object) -> bool:
 
 
 def together(facts: Sequence[Fact]) -> Fact:
-    """What is known when parallel branches did all of these."""
+    """The fact after parallel branches that all ran: one branch that surely writes is enough."""
     if len(facts) == 1:
         return facts[0].with_mask(facts[0].mask)
     mask, writers, texts = 0, (), ()
@@ -233,5 +311,5 @@ def together(facts: Sequence[Fact]) -> Fact:
 
 
 def _lost(facts: Sequence[Fact]) -> Step | None:
-    """The step whose pause may have taken the value, if one may."""
+    """The step whose pause may have lost the value; `None` without one."""
     return next((fact.lost for fact in facts if fact.lost), None)

@@ -1,4 +1,4 @@
-"""What the values of a type look like in state, where everything is stored as JSON."""
+"""Compare types by the form in which state stores their values: as JSON."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ _AS_TEXT: Final = frozenset(
         ("uuid", "UUID"),
     }
 )
-"""By name, since importing them would take longer than a check."""
+"""Classes stored as text. They are listed by name because their imports take longer than a check."""
 _LISTS: Final = (list, tuple, set, frozenset)
 _TAKES: Final[Mapping[Kind, AbstractSet[Kind]]] = {
     "float": frozenset({"float", "int"}),
     "int": frozenset({"int", "bool"}),
 }
-"""What may stand where a kind is expected, if more than that kind itself."""
+"""The kinds that are accepted for an expected kind, if these are more than the kind itself."""
 
 
 def kinds(kind: object) -> frozenset[Kind] | None:
-    """How values of a type are stored; `None` if nothing can be said.
+    """The forms in which values of a type are stored; `None` if they are not known.
 
     >>> sorted(kinds(list[str] | None)), kinds(Literal["yes", "no"]), kinds(object)
     (['list', 'none'], frozenset({'text'}), None)
@@ -64,7 +64,7 @@ def _kinds_of_class(cls: type[Any]) -> frozenset[Kind] | None:
             return frozenset({stored})
     if any((base.__module__.partition(".")[0], base.__qualname__) in _AS_TEXT for base in cls.__mro__):
         return TEXT
-    # A root model is stored as what it holds.
+    # A root model is stored as the value that it wraps.
     is_model = _is_model(cls) and "root" not in cls.model_fields
     is_record = is_model or is_dataclass(cls) or hasattr(cls, "__required_keys__")
     return frozenset({"dict"}) if is_record else None
@@ -92,7 +92,7 @@ def _all(found: Iterable[frozenset[Kind] | None]) -> frozenset[Kind] | None:
 
 
 def _inside(kind: Any) -> Any:
-    """The type itself, without what only names or constrains it."""
+    """The type without `Annotated`, `NewType` or an alias around it."""
     if get_origin(kind) is Annotated:
         return get_args(kind)[0]
     if isinstance(kind, NewType):
@@ -122,7 +122,7 @@ def values_of(kind: Any) -> tuple[object, ...] | None:
 
 
 def fits(given: object, wanted: object) -> bool:
-    """Whether a value of one type can stand where the other is expected; unsure counts as yes.
+    """True if a value of one type may be used where the other is expected.
 
     >>> fits(str, Literal["yes", "no"]), fits(list, list[str] | None), fits(str, float)
     (True, True, False)
@@ -136,9 +136,9 @@ def fits(given: object, wanted: object) -> bool:
 
 
 def shortfall(given: object, wanted: object) -> str | None:
-    """Why no value of a type can be read as another, such as a model; `None` if one can, or nothing is known.
+    """The reason why no value of a type can be read as another; `None` if one can, or if it is not known.
 
-    Unlike `fits`, it compares two models by their fields, as what reads a value does.
+    Unlike `fits`, it compares two models by their fields, as pydantic does when it reads a value.
 
     >>> from pydantic import BaseModel
     >>> Order = type("Order", (BaseModel,), {"__annotations__": {"item": str}})
@@ -160,7 +160,7 @@ def shortfall(given: object, wanted: object) -> str | None:
 
 
 def _lacking(given: Any, wanted: Any) -> str | None:
-    """The first field that one model needs and the other has not, or has in another type."""
+    """The first field of `wanted` that `given` lacks, or has with another type, in words."""
     if given.model_config.get("extra") == "allow":
         return None
     has = {key: field for name, field in given.model_fields.items() for key in _keys(name, field)}
@@ -180,7 +180,7 @@ def _keys(name: str, field: Any) -> set[object]:
 
 
 def _present(found: frozenset[Kind]) -> frozenset[Kind]:
-    """Without `None`, which in state means that there is no value."""
+    """The kinds without `None`, which means in state that there is no value."""
     return found - {"none"} or found
 
 
@@ -189,7 +189,7 @@ def _is_model(kind: type[Any]) -> bool:
 
 
 def named(kind: object) -> str:
-    """How a message calls a type.
+    """The name of a type in messages.
 
     >>> named(float), named(Literal["a"])
     ('float', "Literal['a']")

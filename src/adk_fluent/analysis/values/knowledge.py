@@ -1,18 +1,27 @@
-"""What is known about every state key at one point of a run: present, absent, either, or unknown.
+"""The knowledge about every state key at one point of a run.
 
-`Knowledge` is a scope over another one. A branch works on a fork of what it starts from and records only what
-it changes, so that joining branches costs what they changed, not what there is.
+Idea: `Knowledge` is a scope on top of another one, its parent, as in a symbol table. A branch works on a fork
+of the state at its start. It records only the keys that it changes, and looks up all others in the parents.
+Invariant: while a fork is in use, its parent does not change. So a missing key in a fork means "unchanged".
+`join` continues after one of several forks, `both` after all of several parallel ones.
+
+Why not copy the dictionary for each branch? A copy costs as much as there are keys; a wide tree would take
+quadratic time. With scopes, a join costs as much as the branches changed.
+
+Two changes concern all keys at once, and a scope records each in one field with a tick: `clear` (a step
+removed all session keys but some) and `forget` (a step may have written anything). `get` compares the ticks
+to know which of the entries in `facts` are newer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from adk_fluent.analysis.origins import ANYBODY
+from adk_fluent.analysis.history import Talk
 from adk_fluent.analysis.plan import Step
-from adk_fluent.analysis.talk.history import Talk
 from adk_fluent.analysis.values.fact import (
     ABSENT,
+    ANYBODY,
     PRESENT,
     REMOVED,
     STATUS,
@@ -27,16 +36,18 @@ from adk_fluent.analysis.values.fact import (
     together,
     untouched,
 )
-from adk_fluent.analysis.values.siblings import Siblings
+from adk_fluent.analysis.values.key_effects import Siblings
 from adk_fluent.ir.scopes import is_session_scoped, is_temporary
 
 
 class Knowledge:
-    """What is known at one point; a fork of a state sees it and records its own changes.
+    """The knowledge at one point of a run.
 
     Attributes:
-        facts: keys that changed in this scope.
-        dead: the point cannot be reached.
+        parent: the scope below, which has all keys that this one did not change.
+        facts: the keys that changed in this scope.
+        talk: the conversation up to this point.
+        dead: true if no run reaches this point.
     """
 
     __slots__ = (
@@ -67,7 +78,12 @@ class Knowledge:
         return Knowledge(self)
 
     def beside(self, siblings: Siblings, own: int) -> Knowledge:
-        """A fork for one of several parallel branches."""
+        """A fork for one of several parallel branches, which see the writes of their siblings.
+
+        Args:
+            siblings: the effects of all branches.
+            own: the index of this branch among them.
+        """
         made = Knowledge(self)
         made._beside = (*self._beside, (siblings, own))
         return made
@@ -75,7 +91,7 @@ class Knowledge:
     # --- reading ----------------------------------------------------------------------------------
 
     def get(self, key: str) -> Fact:
-        """What is known about a key here."""
+        """The fact about a key at this point."""
         scope, unknown_by = self, None
         while True:
             fact = scope.facts.get(key)
@@ -103,7 +119,7 @@ class Knowledge:
         return fact
 
     def look(self, key: str) -> Fact:
-        """What is known about a key that somebody reads: `a.b` may also come of flattening `a`."""
+        """The fact about a key that a step reads; `a.b` may also exist because a step flattened `a`."""
         fact = self.get(key)
         if fact.mask & ABSENT and "." in key:
             parts = key.split(".")
@@ -114,7 +130,7 @@ class Knowledge:
         return fact
 
     def temp_keys(self) -> set[str]:
-        """Every `temp:` key that something in the tree wrote."""
+        """Every `temp:` key that a step in the tree wrote."""
         found: set[str] = set()
         scope: Knowledge | None = self
         while scope is not None:
@@ -123,7 +139,7 @@ class Knowledge:
         return found
 
     def session_keys(self) -> set[str]:
-        """Every session key that may be there and that something in the tree wrote."""
+        """Every session key that a step in the tree wrote and that may still be there."""
         found: set[str] = set()
         scope: Knowledge | None = self
         while scope is not None:
@@ -134,11 +150,11 @@ class Knowledge:
     # --- changing ---------------------------------------------------------------------------------
 
     def set(self, key: str, fact: Fact) -> None:
-        """Record what a step did to a key."""
+        """Record the fact about a key after a step."""
         self.facts[key] = fact
 
     def is_there(self, key: str) -> None:
-        """Record that a key turned out to be present."""
+        """Record that a key is present: the step would have failed without it."""
         fact = self.get(key)
         if fact.mask & STATUS != PRESENT:
             self.facts[key] = fact.with_mask(PRESENT)
@@ -179,22 +195,22 @@ class Knowledge:
 
     @property
     def unknown_since(self) -> Step | None:
-        """The step after which this scope cannot tell what is there."""
+        """The step in this scope that may have written anything; `None` without one."""
         return self._unknown_by
 
     @property
     def cleared_by(self) -> Step | None:
-        """The step that removed all session keys in this scope but those it names."""
+        """The step in this scope that removed all session keys but some; `None` without one."""
         return self._cleared_by_step
 
     # --- joining ----------------------------------------------------------------------------------
 
     def join(self, forks: Sequence[Knowledge], why: Reason, step: Step, *, or_none: bool = False) -> None:
-        """Go on after exactly one of several forks of this state, or, with `or_none`, after none of them.
+        """Continue after exactly one of several forks of this state, or, with `or_none`, perhaps after none.
 
         Args:
-            why: what makes a key uncertain that only some of them write.
-            step: the place that chooses.
+            why: the reason that a finding gives for a key which only some of the forks write.
+            step: the step that chooses among the forks.
         """
         live = [fork for fork in forks if not fork.dead]
         ways = len(live) + or_none
@@ -238,7 +254,7 @@ class Knowledge:
         return changes
 
     def both(self, forks: Sequence[Knowledge], siblings: Siblings) -> None:
-        """Go on after all of several parallel forks of this state."""
+        """Continue after all of several parallel forks of this state."""
         touched: dict[str, list[tuple[int, Fact]]] = {}
         for index, fork in enumerate(forks):
             for key in fork.facts:
@@ -262,7 +278,7 @@ class Knowledge:
             self.facts[key] = fact
 
     def snapshot(self, base: Knowledge) -> Knowledge:
-        """A fork of `base` that knows what this state, itself above `base`, knows now."""
+        """A copy of this state as a fork of `base`, which must be one of the scopes below it."""
         made = base.fork()
         made.talk, made.dead = self.talk, self.dead
         scope: Knowledge | None = self

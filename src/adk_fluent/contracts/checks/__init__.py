@@ -1,1 +1,1 @@
-"""One module per check; each check is a plain function from a tree to what it finds."""
+"""The built-in checks, one module per topic; each check is a plain function from a tree to its findings."""

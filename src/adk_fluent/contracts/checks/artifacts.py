@@ -1,10 +1,10 @@
-"""Artifacts that are read have been saved."""
+"""Check that a step saves each artifact before another step reads it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from adk_fluent.analysis.artifacts import FileFlow, FileRead
+from adk_fluent.analysis.artifact_flow import FileFlow, FileRead
 from adk_fluent.analysis.facts import Facts, analyse
 from adk_fluent.analysis.plan import Step, at_most_three
 from adk_fluent.analysis.values.fact import ABSENT, PRESENT
@@ -19,9 +19,9 @@ from adk_fluent.spelling import Spelling
 
 @check(place=205)
 def check_artifacts(root: object) -> list[ContractIssue]:
-    """Every artifact that a step reads is there, as far as that is known before a run.
+    """Check that every artifact exists when a step reads it, as far as this is known before a run.
 
-    Earlier runs, uploads and tools may have left any artifact, so one that nothing here saves is a note.
+    An earlier run, an upload or a tool may have saved it. So an artifact that no step saves is only a note.
     """
     facts = analyse(root)
     flow = facts.artifacts
@@ -53,7 +53,7 @@ def _about(read: FileRead, flow: FileFlow, facts: Facts, noted: set[str]) -> Ite
 
 
 def _clashes(flow: FileFlow, facts: Facts) -> Iterator[ContractIssue]:
-    """Branches that run at the same time and save one file."""
+    """Report branches that run at the same time and save the same file."""
     for step in facts.steps if flow.savers else ():
         if isinstance(step.node.runs, InParallel) and facts.reaches(step):
             for name, savers in flow.savers.items():
@@ -72,7 +72,7 @@ def _clash(step: Step, name: str, savers: list[Step]) -> ContractIssue:
         agent=savers[-1].name,
         message=f"{listed(savers)} save {name!r} at the same time",
         hint=f"They are branches of {step.name}: which version is the latest is up to chance.\n"
-        "Give each file a name of its own.",
+        "Give each file its own name.",
     )
 
 
@@ -107,7 +107,7 @@ def _perhaps(read: FileRead, savers: list[Step]) -> str:
 
 
 def _elsewhere(name: str, flow: FileFlow) -> str:
-    """What may have been meant: the same name in the other scope, or one that is nearly the same."""
+    """A hint at the name that was probably meant: the same one in the other scope, or a similar one."""
     other = name.removeprefix(USER_SCOPE) if name.startswith(USER_SCOPE) else USER_SCOPE + name
     if other in flow.savers:
         by = at_most_three([step.name for step in flow.savers[other]])

@@ -1,4 +1,4 @@
-"""What crosses an execution boundary survives it."""
+"""Check that a run can be cut at its boundaries, and that the state there can be sent to another process."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from adk_fluent.state.plain import is_plain
 
 @check(place=120)
 def check_boundary_contracts(root: object) -> list[ContractIssue]:
-    """A run can be cut at its boundaries, and all that crosses is declared and can be written as data."""
+    """Check that a run can be cut at each boundary, and that the state there is declared and plain data."""
     facts = analyse(root)
     lost = [*_in_tools(facts)]
     if not boundaries(facts):
@@ -33,7 +33,7 @@ def check_boundary_contracts(root: object) -> list[ContractIssue]:
 
 
 def _temporary(facts: Facts) -> Iterator[ContractIssue]:
-    """Reads of `temp:` keys that a boundary takes; other checks, of what reads them, find the same ones."""
+    """Report reads of `temp:` keys that are lost at a boundary; the reader's check may report them, too."""
     for read in facts.reads:
         if is_temporary(read.key):
             found = about(read, facts)
@@ -50,7 +50,7 @@ def _in_tools(facts: Facts) -> Iterator[ContractIssue]:
                         agent=step.name,
                         message=f"the execution boundary of {node.name!r} stands inside a tool of "
                         f"{step.name}, which runs as a whole",
-                        hint="Nothing is cut there: a tool runs where its agent does.\n"
+                        hint="A run is not cut there: a tool runs in the process of its agent.\n"
                         f"Put the boundary on {step.name!r}, or on a step of the pipeline around it.",
                     )
 
@@ -63,7 +63,7 @@ def _uncuttable(facts: Facts) -> Iterator[ContractIssue]:
             yield BoundaryUncuttable(
                 agent=step.name,
                 message=message,
-                hint=f"A run in one process goes on there; split() refuses it.\n{hint}",
+                hint=f"A run in one process ignores this boundary; split() refuses it.\n{hint}",
             )
 
 
@@ -80,13 +80,13 @@ def _unserializable(facts: Facts, cuts: list[Step]) -> Iterator[ContractIssue]:
                     key=key,
                     message=f'{step.name} writes "{key}", a {type(value).__name__}, before the execution '
                     f"boundary of {after.name}",
-                    hint=f"What crosses that boundary is data, which has no {type(value).__name__}.\n"
+                    hint=f"State crosses that boundary as data, which cannot hold a {type(value).__name__}.\n"
                     "Write text, numbers, bytes, lists and dicts, or declare the key in a StateSchema.",
                 )
 
 
 def _constants(node: Node) -> list[tuple[str, object]]:
-    """The values that a step is known to write."""
+    """The keys and values that a step certainly writes."""
     return [constant for effect in effects_of(node) for constant in effect.constants]
 
 
@@ -101,6 +101,6 @@ def _undeclared(facts: Facts, parts: list[Stretch]) -> Iterator[ContractIssue]:
                     agent=step.name,
                     message=f"{step.name} runs behind the execution boundary of {part.cut.name} and "
                     "does not say which keys it reads",
-                    hint="So the whole state crosses that boundary, and all of it must be data.\n"
-                    "Say what it reads: @declares(reads=[...], writes=[...]).",
+                    hint="So the whole state is sent over that boundary, and all of it must be data.\n"
+                    "Declare what it reads: @declares(reads=[...], writes=[...]).",
                 )

@@ -1,15 +1,13 @@
-"""State and conversation fit together: nothing is lost between them, and nothing is sent twice."""
+"""Check that each answer reaches its reader once: through the state or through the conversation."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from adk_fluent.analysis.audience import Audience, Sight, sees, sight_of, talked_over
+from adk_fluent.analysis.data_flow import Read
 from adk_fluent.analysis.facts import Facts, analyse
 from adk_fluent.analysis.plan import Step, at_most_three
-from adk_fluent.analysis.shown import sees
-from adk_fluent.analysis.talk.audience import Audience, talked_over
-from adk_fluent.analysis.talk.sight import Sight, sight_of
-from adk_fluent.analysis.values.read import Read
 from adk_fluent.contracts.findings.missing import about
 from adk_fluent.contracts.issues import ChannelDuplication, DataLoss, RouteMissingKey
 from adk_fluent.contracts.registry import check
@@ -19,27 +17,27 @@ from adk_fluent.ir.execution import PerItem
 
 @check(place=90)
 def check_channel_coherence(root: object) -> list[ContractIssue]:
-    """Routes find their key, no text is lost on its way, and none reaches an agent twice."""
+    """Check that routes find their key, that no answer is lost, and that no agent gets an answer twice."""
     facts = analyse(root)
     routes = [
         issue
         for read in facts.reads
         if read.via == "route" and (issue := about(read, facts, RouteMissingKey)) is not None
     ]
-    return [*routes, *_doubled(facts), *_lost(facts)]
+    return [*routes, *_answers_twice(facts), *_lost_answers(facts)]
 
 
-# --- twice ----------------------------------------------------------------------------------------
+# --- answers that an agent gets twice -------------------------------------------------------------
 
 
-_SHOWN = ("template", "prompt", "context")
+_CHANNELS = ("template", "prompt", "context")
 
 
-def _doubled(facts: Facts) -> Iterator[ContractIssue]:
-    """One note per listener, however many speak to it twice."""
+def _answers_twice(facts: Facts) -> Iterator[ContractIssue]:
+    """Report each agent that gets an answer from the conversation and from the state, once per agent."""
     found: dict[Step, dict[tuple[str, Step], Read]] = {}
     for read in facts.reads:
-        if read.via in _SHOWN and read.texts:
+        if read.via in _CHANNELS and read.texts:
             for speaker in read.texts:
                 if speaker is not read.step and sees(facts.flow, speaker, read.step) != "no":
                     found.setdefault(read.step, {}).setdefault((read.key, speaker), read)
@@ -74,7 +72,7 @@ def _twice(listener: Step, told: list[tuple[Read, Step]]) -> ContractIssue:
 
 
 def _each(names: Sequence[str]) -> list[str]:
-    """Each once, in order."""
+    """The names without repetitions, in order."""
     return [*names] if len(names) == 1 else list(dict.fromkeys(names))
 
 
@@ -87,10 +85,10 @@ def _arguments(names: list[str]) -> str:
     return f"{shown}, ..." if len(names) > 6 else shown
 
 
-# --- lost -----------------------------------------------------------------------------------------
+# --- answers that are lost ------------------------------------------------------------------------
 
 
-def _lost(facts: Facts) -> Iterator[ContractIssue]:
+def _lost_answers(facts: Facts) -> Iterator[ContractIssue]:
     deliberate: dict[Step, Step] = {}
     talking_over: dict[Step, list[Step]] = {}
     for listener, speakers in facts.flow.upstream.items():
@@ -111,30 +109,30 @@ def _lost(facts: Facts) -> Iterator[ContractIssue]:
     audience = Audience(facts.flow.upstream, facts.flow.turn)
     for listener, speakers in talking_over.items():
         lost = [one for one in speakers if _only_speaks(one) and not _gathered(one, listener)]
-        if lost := [one for one in lost if _reaches_nobody(one, audience, facts)]:
+        if lost := [one for one in lost if _is_unheard(one, audience, facts)]:
             yield _one_of(speakers, lost, listener)
     for speaker, listener in deliberate.items():
-        if _reaches_nobody(speaker, audience, facts):
+        if _is_unheard(speaker, audience, facts):
             yield _loss(speaker, listener, sight_of(listener.node))
 
 
-def _reaches_nobody(speaker: Step, audience: Audience, facts: Facts) -> bool:
-    """Whether neither the user nor a model is shown what the speaker says."""
+def _is_unheard(speaker: Step, audience: Audience, facts: Facts) -> bool:
+    """True if neither the user nor a model receives the speaker's answer."""
     return facts.visibility[speaker.name] != "user" and not audience.hears(speaker)
 
 
 def _only_speaks(speaker: Step) -> bool:
-    """Whether what an agent says goes to the conversation alone."""
+    """True if an agent's answer is in the conversation only, and not in state."""
     node = speaker.node
     if node.opaque:
-        return False  # what it stores nobody knows
+        return False  # it may store the answer in state: its code does not show that
     if not (agent := node.agent):
         return not node.key_writes
     return not (isinstance(agent.output_key, str) or agent.declared_writes or agent.written_fields)
 
 
 def _gathered(speaker: Step, listener: Step) -> bool:
-    """Whether a map keeps what the speaker says in its list of answers, before the listener runs."""
+    """True if a map puts the speaker's answer into its list of answers before the listener runs."""
     return any(
         isinstance(outer.node.runs, PerItem) and not outer.index <= listener.index < outer.end
         for outer in speaker.above()
@@ -142,6 +140,7 @@ def _gathered(speaker: Step, listener: Step) -> bool:
 
 
 def _one_of(speakers: list[Step], lost: list[Step], listener: Step) -> ContractIssue:
+    """The warning that a listener, which gets only the last message, misses the other parallel answers."""
     name, names = listener.name, at_most_three([speaker.name for speaker in lost])
     return DataLoss(
         agent=name,

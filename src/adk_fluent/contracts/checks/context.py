@@ -1,4 +1,4 @@
-"""Context specs and instructions name agents that exist."""
+"""Check that the agents which context specs and instructions name exist."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from adk_fluent.analysis.audience import EVERYTHING, sight_of
 from adk_fluent.analysis.facts import Facts, analyse
 from adk_fluent.analysis.plan import Step, at_most_three, hand_over_targets
-from adk_fluent.analysis.talk.sight import EVERYTHING, sight_of
 from adk_fluent.contracts.issues import MisnamedAgent, UnknownAgent
 from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue
@@ -17,7 +17,7 @@ from adk_fluent.spelling import Spelling
 
 _PLACEHOLDER: Final = re.compile(r"\{[^{}]*\}")
 _NAME: Final = re.compile(r"\b[A-Za-z]\w*_\w+\b|(?<=`)\w+(?=`)")
-"""What is a name and no word of the language: with an underscore, or between backticks."""
+"""Words that are names rather than English: those with an underscore, or between backticks."""
 _HANDED: Final = re.compile(
     r"\b(?:transfer|delegate|route|hand|forward)\w*\s+(?:(?!to\b|back\b)\w+\s+){0,3}to\s+(?:the\s+)?[`'\"]?"
     r"([A-Za-z]\w*_\w+)|\btransfer_to_agent\(\s*(?:agent_name\s*=\s*)?['\"](\w+)",
@@ -27,20 +27,20 @@ _HANDED: Final = re.compile(
 
 @check(place=60)
 def check_context_contracts(root: object) -> list[ContractIssue]:
-    """Every agent that a context spec names, or to which an instruction hands over, is one of the tree."""
+    """Check that the tree has every agent that a context spec names or an instruction hands over to."""
     facts = analyse(root)
-    return [*_chosen(facts), *(issue for step in facts.steps for issue in _misnamed(step, facts))]
+    return [*_unknown_authors(facts), *(issue for step in facts.steps for issue in _misnamed(step, facts))]
 
 
-def _chosen(facts: Facts) -> list[ContractIssue]:
+def _unknown_authors(facts: Facts) -> list[ContractIssue]:
     choosy = [step for step in facts.steps if sight_of(step.node) is not EVERYTHING]
     if not choosy:
         return []
     names = {"user", *(name for step in facts.steps for name in (step.name, step.origin))}
-    return [issue for step in choosy for issue in _unknown(step, names, facts)]
+    return [issue for step in choosy for issue in _unknown_names(step, names, facts)]
 
 
-def _unknown(step: Step, names: set[str], facts: Facts) -> Iterator[ContractIssue]:
+def _unknown_names(step: Step, names: set[str], facts: Facts) -> Iterator[ContractIssue]:
     sight = sight_of(step.node)
     for name in sorted({*(sight.authors or ()), *sight.excluded} - names):
         agents = [other.name for other in facts.steps if other.is_model and other is not step]
@@ -56,7 +56,7 @@ def _unknown(step: Step, names: set[str], facts: Facts) -> Iterator[ContractIssu
 
 
 def _misnamed(step: Step, facts: Facts) -> Iterator[ContractIssue]:
-    """Names in an instruction that look like an agent the model can hand over to, and are none."""
+    """Report names in an instruction that look like a delegate but belong to no agent."""
     targets = [other.name for other in hand_over_targets(step)]
     if not targets:
         return
@@ -85,5 +85,5 @@ def _misnamed(step: Step, facts: Facts) -> Iterator[ContractIssue]:
 
 
 def _is_slip(name: str, meant: str) -> bool:
-    """Whether the two differ by more than case or the plural of a word."""
+    """True if the two names differ by more than upper case or a plural "s"."""
     return name.casefold() != meant.casefold() and name + "s" != meant and meant + "s" != name

@@ -1,4 +1,4 @@
-"""Budgets exist where models are chosen by them."""
+"""Check that an agent which chooses its model by a budget has one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from adk_fluent.ir.nodes import AgentNode
 
 @check(place=140)
 def check_cost_contracts(root: object) -> list[ContractIssue]:
-    """A `budget_bounded` choice has a budget, and something to fall back on when it is used up."""
+    """Check that every `budget_bounded` selector has a budget and a fallback model."""
     facts = analyse(root)
     return [issue for step in facts.steps if "selector" in step.node.given for issue in _bounded(step, facts)]
 
@@ -48,7 +48,7 @@ def _bounded(step: Step, facts: Facts) -> Iterator[ContractIssue]:
             message=f"{step.name} chooses its model by a budget"
             + f' ("{key}")' * bool(key)
             + ", without a fallback_model",
-            hint="When the budget is used up, its calls are refused. Add fallback_model= to go on with that.",
+            hint="When the budget is used up, its calls are refused. Add fallback_model= to avoid this.",
         )
 
 
@@ -56,6 +56,6 @@ def _missing(step: Step, key: str | None, why: str) -> ContractIssue:
     return MissingBudget(
         agent=step.name,
         key=key,
-        message=f"{step.name} chooses its model by a budget that nobody sets",
+        message=f"{step.name} chooses its model by a budget that no step sets",
         hint=why[0].upper() + why[1:],
     )

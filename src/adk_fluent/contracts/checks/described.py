@@ -1,4 +1,4 @@
-"""Models are told what they are for, and what their tools are for."""
+"""Check that each agent has an instruction and each tool a description."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.ir.resources import wanted
 
 _TELLING: Final = ("instruction", "static_instruction", "output_schema", "written_fields")
-"""The fields of an agent that tell its model what to do, each by itself."""
+"""The fields of an agent that describe the task to its model; any one of them is enough."""
 _ADDING: Final = ("before_agent_callback", "before_model_callback")
-"""The callbacks that may tell it."""
+"""The callbacks that may add an instruction to a request."""
 _LAMBDA: Final = "<lambda>"
 
 
 @check(place=250)
 def check_descriptions(root: object) -> list[ContractIssue]:
-    """Each agent has an instruction, and each tool a docstring and the types of its parameters."""
+    """Check that each agent has an instruction, and each tool a docstring and typed parameters."""
     facts = analyse(root)
     return [*_uninstructed(facts), *_undescribed(facts)]
 
@@ -33,8 +33,8 @@ def check_descriptions(root: object) -> list[ContractIssue]:
 
 
 def _uninstructed(facts: Facts) -> Iterator[ContractIssue]:
-    """One note on all agents whose models are told nothing but the conversation."""
-    found = [step for step in facts.steps if _is_told_nothing(step)]
+    """One note about all agents whose models get the conversation and no instruction."""
+    found = [step for step in facts.steps if _has_no_instruction(step)]
     if found:
         names = [step.name for step in found]
         one = len(found) == 1
@@ -47,8 +47,8 @@ def _uninstructed(facts: Facts) -> Iterator[ContractIssue]:
         )
 
 
-def _is_told_nothing(step: Step) -> bool:
-    """Whether nothing tells the model of an agent what to do; of one made with ADK, ADK decides."""
+def _has_no_instruction(step: Step) -> bool:
+    """True if the model of an agent gets no instruction; false for an agent that was built with ADK."""
     node = step.node
     if not node.agent or node.annotations.adopted is not None:
         return False
@@ -65,7 +65,7 @@ def _is_told_nothing(step: Step) -> bool:
 
 
 def _undescribed(facts: Facts) -> Iterator[ContractIssue]:
-    """One note on each function that is a tool and that ADK cannot describe to a model."""
+    """One note about each tool function that has no docstring, or a parameter without a type."""
     known = set[int]()
     for step in facts.steps:
         agent = step.node.agent
@@ -85,8 +85,8 @@ def _note(step: Step, function: Callable[..., Any], lacks: list[str]) -> Contrac
         severity=Severity.INFO,
         agent=step.name,
         message=f"{step.name} has the tool {name!r} without {' and '.join(lacks)}",
-        hint="That is all the model knows of a tool. Write a docstring that says what it does, and the type "
-        "of each parameter.",
+        hint="A model knows nothing else about a tool. Write a docstring that says what it does, and the "
+        "type of each parameter.",
     )
 
 
@@ -95,7 +95,7 @@ def _name(function: Callable[..., Any]) -> str:
 
 
 def _lacking(function: Callable[..., Any], resources: set[str]) -> list[str]:
-    """What a function lacks that a model is told of a tool: its docstring, the types of its parameters."""
+    """The parts of a tool's description that a function lacks: a docstring, types of its parameters."""
     module = getattr(function, "__module__", None) or type(function).__module__
     if module.startswith(("google.adk.", "adk_fluent.")) or _name(function) == _LAMBDA:
         return []

@@ -1,4 +1,4 @@
-"""An instruction that is made with the constant of a key asks for its value, not for its name."""
+"""Checks of instructions that contain the name of a state key, put there by a constant, not its value."""
 
 from __future__ import annotations
 
@@ -21,18 +21,22 @@ from adk_fluent.ir.nodes import AgentNode
 
 @check(place=75)
 def check_formatted_keys(root: object) -> list[ContractIssue]:
-    """No instruction has the name of a key, which a constant holds, where the value was meant."""
+    """Report instructions into which an f-string put the name of a key where its value was meant."""
     facts = analyse(root)
     if not source_is_read():
         return []
     declared = {key: None for bound in facts.schemas for key in bound.by_key}
     known = {**dict.fromkeys(facts.writers), **dict.fromkeys(facts.state), **declared}
     for step in facts.steps:
-        known.pop(step.name, None)  # a constant that names an agent may name its key too
-    return [issue for step in facts.steps for issue in _of(step, list(known), facts)] if known else []
+        known.pop(step.name, None)  # a constant with the name of an agent may be meant as that name
+    return (
+        [issue for step in facts.steps for issue in _formatted_keys(step, list(known), facts)]
+        if known
+        else []
+    )
 
 
-def _of(step: Step, known: list[str], facts: Facts) -> Iterator[ContractIssue]:
+def _formatted_keys(step: Step, known: list[str], facts: Facts) -> Iterator[ContractIssue]:
     node = step.node
     if not isinstance(node, AgentNode) or not facts.reaches(step):
         return
@@ -42,13 +46,15 @@ def _of(step: Step, known: list[str], facts: Facts) -> Iterator[ContractIssue]:
             continue
         for found in formatted_in(text, keys):
             key = found.constant.text
-            if key in keys and _is_there(step, key, isinstance(found.constant.value, StateFieldRef), facts):
+            if key in keys and _would_be_filled(
+                step, key, isinstance(found.constant.value, StateFieldRef), facts
+            ):
                 keys.remove(key)
                 yield _named(step, key, found.constant.source, found.where)
 
 
 def _unused(keys: list[str], step: Step, facts: Facts) -> list[str]:
-    """Those keys that an agent has nothing to do with, so that it has no reason to speak of their names."""
+    """The keys that an agent does not use in any other way: it has no reason to mention their names."""
     if any(step in functions for functions in facts.unknown):
         return []
     used = {read.key for read in facts.reads_of(step)} | set(facts.writes_of(step))
@@ -57,28 +63,30 @@ def _unused(keys: list[str], step: Step, facts: Facts) -> list[str]:
     for function in functions_of(step.node.tools):
         try:
             used |= set(inspect.signature(function).parameters)
-        except (TypeError, ValueError):  # written in C
+        except (TypeError, ValueError):  # functions written in C have no signature
             continue
     return [key for key in keys if key not in used]
 
 
-def _is_there(step: Step, key: str, is_field: bool, facts: Facts) -> bool:
-    """Whether a placeholder would certainly be filled; a field of a schema can mean nothing but its key."""
+def _would_be_filled(step: Step, key: str, is_field: bool, facts: Facts) -> bool:
+    """True if a placeholder for the key would certainly be filled, or the constant is a field of a schema."""
     if is_field or key in facts.state:
         return True
 
-    def reading(node: object) -> AgentNode:
-        return step.node.replace(instruction=f"{{{key}}}") if node is step.node else node  # pyright: ignore[reportReturnType]  # others stay as they are
+    def with_placeholder(node: object) -> AgentNode:
+        return step.node.replace(instruction=f"{{{key}}}") if node is step.node else node  # pyright: ignore[reportReturnType]  # other nodes stay unchanged
 
-    asked = Facts(rewrite(facts.plan.root.node, reading), state=facts.state, config=facts.config)
-    return any(read.key == key and read.status == "must" for read in asked.reads_of(asked.steps[step.index]))
+    changed = Facts(rewrite(facts.plan.root.node, with_placeholder), state=facts.state, config=facts.config)
+    return any(
+        read.key == key and read.status == "must" for read in changed.reads_of(changed.steps[step.index])
+    )
 
 
 def _named(step: Step, key: str, source: str, where: str) -> ContractIssue:
     return FormattedKey(
         agent=step.name,
         key=key,
-        message=f'{step.name} is told the name "{key}" in its instruction, not the value',
+        message=f'the instruction of {step.name} contains the name "{key}", not its value',
         hint=f'{source}, which is "{key}", is formatted into the text ({where}).\n'
         f"For the value, write {{{{{{{source}}}}}}} in an f-string, so that the text has {{{key}}}.",
     )

@@ -1,4 +1,4 @@
-"""Gates and confirmations are only used where a run can wait."""
+"""Check that runs with gates and confirmations can wait for a person."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from adk_fluent.ir.tools import confirms
 
 @check(place=210)
 def check_resumable(root: object) -> list[ContractIssue]:
-    """Gates and confirmations are only used where a run can wait."""
+    """Report each gate and confirmation if `resumable=False` forbids a run to wait."""
     facts = analyse(root)
     if getattr(facts.config, "resumable", None) is not False:
         return []

@@ -1,4 +1,4 @@
-"""What an agent's model is sent fits into what it may get."""
+"""Check that requests are not longer than their models and token budgets allow."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from adk_fluent.ir.execution import ByModel
 
 @check(place=145)
 def check_token_limits(root: object) -> list[ContractIssue]:
-    """No request is longer, as far as can be foreseen, than its agent accepts or its models may get."""
+    """Estimate each request, and report those that are longer than their agent, models or budget allow."""
     facts = analyse(root)
     agents = [step for step in facts.steps if isinstance(step.node.runs, ByModel)]
     noted = [step for step in facts.steps if step.node.annotations is not NO_ANNOTATIONS]
     beside = [step for step in noted if step.node.annotations.middleware]
     if not beside and not any("selector" in one.node.given or one.node.annotations.content for one in agents):
-        return []  # as in most pipelines, which need not load what foresees requests
+        return []  # most pipelines have no limit, so they do not load the estimate of requests
     limited = [step for step in agents if _limits(step) != (None, None)]
     budgets = _budgets(beside)
     if not limited and not budgets:
@@ -30,9 +30,9 @@ def check_token_limits(root: object) -> list[ContractIssue]:
 
     requests = foreseen(facts.plan)
     return [
-        *(issue for step in limited for issue in _exceeded(step, requests.get(step, 0.0))),
+        *(issue for step in limited for issue in _over_limit(step, requests.get(step, 0.0))),
         *(
-            _refused(step, int(requests.get(step, 0.0)), budget)
+            _over_budget(step, int(requests.get(step, 0.0)), budget)
             for outer, budget in budgets
             for step in agents
             if outer.index <= step.index < outer.end and requests.get(step, 0.0) > budget
@@ -41,10 +41,10 @@ def check_token_limits(root: object) -> list[ContractIssue]:
 
 
 def _budgets(steps: list[Step]) -> list[tuple[Step, int]]:
-    """The steps around which a `token_budget` holds, with what it allows."""
+    """The steps with a `token_budget` middleware, each with the tokens that it allows."""
     if not steps:
         return []
-    from adk_fluent.middleware.budgets import TokenBudget  # which most pipelines do not have
+    from adk_fluent.middleware.budgets import TokenBudget  # imported late: most pipelines have none
 
     return [
         (step, one.most)
@@ -54,13 +54,13 @@ def _budgets(steps: list[Step]) -> list[tuple[Step, int]]:
     ]
 
 
-def _refused(step: Step, tokens: int, budget: int) -> ContractIssue:
+def _over_budget(step: Step, tokens: int, budget: int) -> ContractIssue:
     message = f"{step.name} is sent about {tokens:,} tokens or more, and its token_budget allows {budget:,}"
     return _issue(step, f"{message}: each of its calls is refused")
 
 
 def _limits(step: Step) -> tuple[int | None, int | None]:
-    """What an agent accepts, and what its models may get; `None` where there is no limit."""
+    """The most tokens that an agent accepts, and that its models may get; `None` where there is no limit."""
     from adk_fluent.cost.choosing import chosen_by
 
     content = step.node.annotations.content
@@ -72,7 +72,7 @@ def _limits(step: Step) -> tuple[int | None, int | None]:
     return accepted, max(most) if len(most) == len(selector.candidates) else None
 
 
-def _exceeded(step: Step, request: float) -> Iterator[ContractIssue]:
+def _over_limit(step: Step, request: float) -> Iterator[ContractIssue]:
     accepted, most = _limits(step)
     tokens = int(request)
     if accepted is not None and tokens > accepted:

@@ -1,4 +1,4 @@
-"""Loops can end: before their limit, or at all."""
+"""Check that loops can end before their limit."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from adk_fluent.ir.tools import ends_loops, may_leave_loops, pauses
 
 @check(place=180)
 def check_loops(root: object) -> list[ContractIssue]:
-    """Every `until` reads what the loop's body changes, and a loop without a limit has a way out."""
+    """Check that each body changes a key that `until` reads, and that a loop without a limit can end."""
     facts = analyse(root)
     loops = [step for step in facts.steps if isinstance(step.node.runs, Repeated)]
     found = [_endless(step, keys) for step in loops if (keys := unchanging(step, facts))]
@@ -27,7 +27,7 @@ def check_loops(root: object) -> list[ContractIssue]:
 
 
 def _never_ends(step: Step, facts: Facts) -> bool:
-    """Whether a `LoopAgent` has no limit, and nothing in it or around it is known to end it."""
+    """True if a `LoopAgent` has no limit, and no agent, tool, callback or plugin can end it."""
     runs: Repeated = step.node.runs
     of_a_graph = not step.node.name
     if runs.until is not None or runs.max_rounds < NO_LIMIT or of_a_graph:
@@ -55,7 +55,7 @@ def _without_way_out(step: Step) -> ContractIssue:
 
 
 def unchanging(step: Step, facts: Facts) -> frozenset[str]:
-    """The keys that a loop's `until` reads, if nothing in its body can change the answer."""
+    """The keys that a loop's `until` reads if its body cannot change the result; otherwise no keys."""
     until = step.node.runs.until
     nothing: frozenset[str] = frozenset()
     if until is None:

@@ -1,4 +1,4 @@
-"""The body of a map looks at its item."""
+"""Check that the body of a map reads its item."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from adk_fluent.ir.execution import PerItem
 
 @check(place=190)
 def check_maps(root: object) -> list[ContractIssue]:
-    """What a map runs once per item reads the item."""
+    """Report each map whose body asks a model but does not read the item."""
     facts = analyse(root)
     maps = [step for step in facts.steps if isinstance(step.node.runs, PerItem) and facts.reaches(step)]
     return [_unread(step, facts) for step in maps if not _reads_item(step, facts)]
 
 
 def _reads_item(step: Step, facts: Facts) -> bool:
-    """Whether something inside may read the item; where no model is asked, it need not."""
+    """True if a step inside may read the item, or if the body asks no model and so need not read it."""
     inside = facts.steps[step.index + 1 : step.end]
     if not any(inner.is_model for inner in inside) or any(inner in facts.unknown[0] for inner in inside):
         return True
     key = step.node.runs.item_key
     agents = (inner.node for inner in inside if inner.node.agent is not None)
-    return _is_read(key, inside, facts) or any(key in text for node in agents for text in node.templates)
+    return _has_reader(key, inside, facts) or any(key in text for node in agents for text in node.templates)
 
 
-def _is_read(key: str, steps: list[Step], facts: Facts) -> bool:
+def _has_reader(key: str, steps: list[Step], facts: Facts) -> bool:
     return any(read.key == key for step in steps for read in facts.reads_of(step))
 
 
@@ -36,7 +36,7 @@ def _unread(step: Step, facts: Facts) -> ContractIssue:
     runs: PerItem = step.node.runs
     body, whole = (
         step.children[0].name,
-        _is_read(runs.items, facts.steps[step.index + 1 : step.end], facts),
+        _has_reader(runs.items, facts.steps[step.index + 1 : step.end], facts),
     )
     return UnreadItem(
         severity=Severity.INFO,

@@ -1,27 +1,26 @@
-"""What one agent produces, the next can take."""
+"""Check that an agent accepts the kinds of content that the agent before it produces."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Final
 
+from adk_fluent.analysis.audience import sees, sight_of
 from adk_fluent.analysis.facts import Facts, analyse
 from adk_fluent.analysis.plan import Step
-from adk_fluent.analysis.shown import sees
-from adk_fluent.analysis.talk.sight import sight_of
 from adk_fluent.contracts.issues import ModalityLoss, ModalityMismatch
 from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue
 from adk_fluent.ir.annotations import ContentSpec, Modality
 
 _AS_TEXT: Final = frozenset({Modality.STRUCTURED, Modality.CODE})
-"""What whoever takes text can take as well."""
+"""Kinds of content that are sent as text, so an agent that accepts text accepts them, too."""
 _FILES: Final = frozenset({Modality.IMAGE, Modality.AUDIO, Modality.VIDEO, Modality.PDF})
 
 
 @check(place=110)
 def check_modality_contracts(root: object) -> list[ContractIssue]:
-    """Each kind of content an agent says it produces is accepted by, and reaches, the agent after it."""
+    """Check that each declared kind of content reaches the next agent, and that this agent accepts it."""
     facts = analyse(root)
     return [issue for listener in facts.flow.upstream for issue in _between(listener, facts)]
 

@@ -1,4 +1,4 @@
-"""Names are unique."""
+"""Check that names are unique and that transfers name an agent of the tree."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from adk_fluent.ir.execution import HandOver
 
 @check(place=20)
 def check_names(root: object) -> list[ContractIssue]:
-    """No two different nodes have one name, and every transfer leads somewhere."""
+    """Report different nodes with the same name, and transfers to an unknown agent."""
     facts = analyse(root)
     transfers = [step for step in facts.steps if isinstance(step.node.runs, HandOver)]
     names = [step.name for step in facts.steps] if transfers else []
@@ -31,5 +31,5 @@ def _clash(name: str) -> ContractIssue:
         severity=Severity.ERROR,
         agent=name,
         message=f'Two different nodes are called "{name}"',
-        hint=f"Nothing could tell them apart. Rename one: .named('{name}_b').",
+        hint=f"A name must identify one node. Rename one: .named('{name}_b').",
     )

@@ -1,4 +1,4 @@
-"""Steps do not stand too deep inside each other."""
+"""Check that an expression is not nested too deep."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ from adk_fluent.contracts.report import ContractIssue
 
 @check(place=10)
 def check_nesting(root: object) -> list[ContractIssue]:
-    """Python's stack is deep enough for a run; building refuses what it is not."""
+    """Report a tree whose run needs more than Python's stack; compiling refuses it, too."""
     facts = analyse(root)
     return [too_deep(facts.root, facts.depth).finding()] if facts.is_too_deep else []

@@ -1,4 +1,4 @@
-"""Operators: a mixture of `|` and `>>` whose source shows no parentheses."""
+"""Check expressions that mix `|` and `>>` without parentheses."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from adk_fluent.ir.frozen import use_of
 
 @check(place=240)
 def check_operators(root: object) -> list[ContractIssue]:
-    """The source of a pipeline in a fan-out shows by parentheses that it is one branch."""
+    """Note each pipeline that is a branch of `|` and has no parentheses in the source."""
     steps = analyse(root).steps
     found = (
         _mixed(step) for step in steps if isinstance(step.node.runs, InOrder) and step.parent is not None
@@ -50,7 +50,7 @@ def _mixed(step: Step) -> ContractIssue | None:
 
 
 def _used_in(node: Node) -> tuple[str, int, ast.BinOp] | None:
-    """File, line and source of the operation that `note_use` has kept; `None` where no source shows it."""
+    """File, line and syntax of the operation that `note_use` recorded; `None` without its source."""
     if (use := use_of(node)) is None:
         return None
     code, last = use
@@ -70,7 +70,7 @@ def _used_in(node: Node) -> tuple[str, int, ast.BinOp] | None:
 
 
 def _is_bare(operand: ast.expr, operation: ast.BinOp) -> bool:
-    """Whether an operand of an operation has no parentheses around it."""
+    """True if an operand has no parentheses: then the operation begins or ends exactly where it does."""
     if operand is operation.left:
         return (operand.lineno, operand.col_offset) == (operation.lineno, operation.col_offset)
     end = (operation.end_lineno, operation.end_col_offset)

@@ -1,9 +1,9 @@
-"""What is written is read."""
+"""Check that a step reads each key that another step writes."""
 
 from __future__ import annotations
 
+from adk_fluent.analysis.dead_writes import overwritten
 from adk_fluent.analysis.facts import analyse
-from adk_fluent.analysis.overwriting import overwritten
 from adk_fluent.analysis.plan import Step, first_after
 from adk_fluent.contracts.issues import DeadState, Overwritten
 from adk_fluent.contracts.registry import check
@@ -14,9 +14,9 @@ from adk_fluent.ir.scopes import is_session_scoped
 
 @check(place=80)
 def check_output_key_contracts(root: object) -> list[ContractIssue]:
-    """Every session key that a step writes is read by some step, before it is written again.
+    """Check that some step reads each session key after it is written, and before it is written again.
 
-    What the last step writes need not be read.
+    The caller may read keys of the last steps in the result, so these are not reported.
     """
     facts = analyse(root)
     lost = overwritten(facts)
@@ -28,14 +28,14 @@ def check_output_key_contracts(root: object) -> list[ContractIssue]:
     for key, writers in facts.writers.items():
         if key in read or not is_session_scoped(key) or any(writer in last for writer in writers):
             continue
-        # a function that says nothing about what it reads may run after a writer
+        # A function with unknown reads may run after the writer and read the key.
         if not any(unknown >= first_after(writer) for writer in writers):
             found += [_dead(key, writer) for writer in writers if (writer, key) not in in_vain][:1]
     return found
 
 
 def last_steps(step: Step) -> set[Step]:
-    """The steps after which nothing runs."""
+    """The steps that no other step follows."""
     found: set[Step] = set()
     pending = [step]
     while pending:
@@ -52,8 +52,8 @@ def _overwritten(step: Step, key: str, by: Step) -> ContractIssue:
         severity=Severity.INFO,
         agent=step.name,
         key=key,
-        message=f'{step.name} writes "{key}", and {by.name} writes it again before anybody reads it',
-        hint="Give one of them a key of its own, or read it in between.",
+        message=f'{step.name} writes "{key}", and {by.name} writes it again before a step reads it',
+        hint="Let one of them write another key, or read the key in between.",
     )
 
 
@@ -64,6 +64,6 @@ def _dead(key: str, writer: Step) -> ContractIssue:
         agent=writer.name,
         key=key,
         message=f'{writer.name}.{how}("{key}") is never read',
-        hint=f'No instruction, route or function that is known to read "{key}" runs after {writer.name}.\n'
+        hint=f'After {writer.name}, no instruction, route or function reads "{key}".\n'
         "That is fine if the caller reads it from the result's state.",
     )

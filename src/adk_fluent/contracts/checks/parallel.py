@@ -1,4 +1,4 @@
-"""Branches that run at the same time keep out of each other's way."""
+"""Check that branches which run at the same time write different keys."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from adk_fluent.ir.nodes import TransformNode
 
 @check(place=170)
 def check_parallel_writers(root: object) -> list[ContractIssue]:
-    """No two branches that run at the same time write one key, unless only one of them is kept.
+    """Report each key that two branches write at the same time, unless only one branch's answer is kept.
 
-    Nor does an operation on the state build on what it writes itself in each item of a map.
+    Report also each operation in a map that changes a key from its earlier value: the items do not see each
+    other's changes.
     """
     facts = analyse(root)
     found: list[ContractIssue] = []
@@ -46,18 +47,18 @@ def _clashes(step: Step, facts: Facts) -> Iterator[ContractIssue]:
                     agent=writer.name,
                     key=key,
                     message=f'{other.name} and {writer.name} both write "{key}" at the same time',
-                    hint=f"They are branches of {step.name}: whichever is slower wins.\n"
-                    "Give each a key of its own and join them with S.merge(..., into=...).",
+                    hint=f"They are branches of {step.name}: the slower one overwrites the other.\n"
+                    "Give each branch its own key, and join them with S.merge(..., into=...).",
                 )
 
 
 def _restarts(step: Step, facts: Facts, told: set[tuple[Step, str]]) -> Iterator[ContractIssue]:
-    """Operations in the body of a map that change a key from what it was before the map, in every item."""
+    """Report operations in a map that change a key from its value before the map, for each item again."""
     inside = tuple(step.walk(facts.steps))
     runs: PerItem = step.node.runs
     answers = runs.output_key
     for writer in inside:
-        # Only the operations of a transform say of what a value is made.
+        # Only the operations of a transform show from which keys a value is made.
         if not isinstance(writer.node, TransformNode) or not facts.reaches(writer):
             continue
         for key in sorted(_changed(writer, inside, facts) - {runs.item_key}):
@@ -68,14 +69,14 @@ def _restarts(step: Step, facts: Facts, told: set[tuple[Step, str]]) -> Iterator
                 agent=writer.name,
                 key=key,
                 message=f'{writer.name} changes "{key}" in each item of {step.name}, from what it was before',
-                hint="The items run apart from each other, so one change is left, not one for each item.\n"
+                hint="Items do not see each other's changes, so one change is left, not one for each item.\n"
                 f'Let each item answer, and work on the list "{answers}" after the map, such as '
                 f'S.compute({key.rpartition(":")[2]}=lambda s: len(s["{answers}"])). Or use a Loop.',
             )
 
 
 def _changed(writer: Step, inside: Sequence[Step], facts: Facts) -> set[str]:
-    """The keys that an operation makes of what they were, unless the same item wrote that."""
+    """The keys whose new value depends on their old one, unless the same item wrote the old one."""
     own = facts.effects_of(writer).writes.keys()
     earlier = {key for each in inside if each.index < writer.index for key in facts.writes_of(each)}
     kept = {read.key for read in getattr(writer.node.fn, "reads", ()) if read.via == "own"} - earlier

@@ -1,11 +1,11 @@
-"""`temp:` keys do not outlive a pause: what is read after one is written after it."""
+"""Check that `temp:` keys which a step reads after a pause are written after it: a pause loses them."""
 
 from __future__ import annotations
 
+from adk_fluent.analysis.data_flow import Read
 from adk_fluent.analysis.facts import analyse
 from adk_fluent.analysis.plan import Step
 from adk_fluent.analysis.values.fact import LOST
-from adk_fluent.analysis.values.read import Read
 from adk_fluent.contracts.findings.missing import taken
 from adk_fluent.contracts.findings.wording import listed, who_reads
 from adk_fluent.contracts.issues import PauseTempKey
@@ -15,7 +15,7 @@ from adk_fluent.contracts.report import ContractIssue
 
 @check(place=220)
 def check_pauses(root: object) -> list[ContractIssue]:
-    """No step reads a `temp:` key that was written before the run may have stopped for a person."""
+    """Report each read of a `temp:` key that was written before the run may have stopped for a person."""
     return [_lost(read, read.lost) for read in analyse(root).reads if read.lost is not None and taken(read)]
 
 

@@ -1,15 +1,13 @@
-"""Every branch and step can run."""
+"""Check that every branch and step can run."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from adk_fluent.analysis.facts import Facts, analyse
+from adk_fluent.analysis.facts import Facts, analyse, known_type
 from adk_fluent.analysis.plan import Step, branch_names
-from adk_fluent.analysis.typed import known_type
-from adk_fluent.analysis.values.comparing import covers
+from adk_fluent.analysis.values.comparisons import covered, covers, exhaustive
 from adk_fluent.analysis.values.kinds import TEXT, kinds
-from adk_fluent.analysis.values.matches import covered, exhaustive
 from adk_fluent.contracts.issues import RouteWithoutOtherwise, UnreachableBranch
 from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue, Severity
@@ -19,7 +17,7 @@ from adk_fluent.ir.matching import Match, Predicate
 
 @check(place=160)
 def check_reachability(root: object) -> list[ContractIssue]:
-    """Every branch and step can run, and every route has one for every case."""
+    """Report branches and steps that never run, and routes without a branch for some case."""
     facts = analyse(root)
     routes = [step for step in facts.steps if isinstance(step.node.runs, FirstMatch)]
     return [
@@ -53,13 +51,13 @@ def _branches(step: Step, facts: Facts) -> Iterator[ContractIssue]:
 
 
 def _is_text(step: Step, facts: Facts) -> bool:
-    """Whether all that a route compares is text."""
+    """True if all values that a route compares are text."""
     known = [known_type(read, facts) for read in facts.reads_of(step) if read.via == "route" and read.reached]
     return all(one is not None and all(kinds(kind) == TEXT for kind in one.types) for one in known)
 
 
 def _skipped(facts: Facts) -> Iterator[ContractIssue]:
-    """Steps that the walk never came to, the first of each row."""
+    """Report steps that the walk did not reach: of several in a row only the first."""
     for step in facts.steps:
         parent = step.parent
         if facts.reaches(step) or (parent is not None and not facts.reaches(parent)):
@@ -82,11 +80,11 @@ def _unreachable(step: Step, message: str, hint: str, key: str | None = None) ->
 
 
 def _open(step: Step, facts: Facts) -> ContractIssue | None:
-    """A route of several cases without `otherwise`; `.proceed_if` is one case and means to be skipped."""
+    """The note on a route of several cases without `otherwise`; none on `.proceed_if`, which may skip."""
     runs: FirstMatch = step.node.runs
     tests = runs.tests
     if step.node.annotations.adopted is not None:
-        return None  # a graph of ADK's, in which only its functions know which ways they choose
+        return None  # in a graph built with ADK, functions choose the ways: the tests do not show all
     if runs.default or (runs.key is None and len(tests) == 1) or exhaustive(tests):
         return None
     if _all_covered(step, tests, facts):
@@ -97,12 +95,12 @@ def _open(step: Step, facts: Facts) -> ContractIssue | None:
         agent=step.name,
         key=runs.key,
         message=f"{on} has no otherwise",
-        hint="When no test holds, no branch runs and the pipeline goes on. Add .otherwise(...).",
+        hint="When no test holds, no branch runs, and the next step follows. Add .otherwise(...).",
     )
 
 
 def _all_covered(step: Step, tests: Sequence[Predicate], facts: Facts) -> bool:
-    """Whether the key can only be a few values, and there is a test for each."""
+    """True if the key has only a few possible values, and a test covers each of them."""
     for read in facts.reads_of(step):
         if read.via == "route" and read.key == step.node.runs.key and read.reached:
             known = known_type(read, facts)

@@ -1,4 +1,4 @@
-"""Keys are written before they are read."""
+"""Check that keys are in state when a step reads them."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue
 from adk_fluent.ir.execution import Repeated
 
-_ELSEWHERE = ("template", "message", "route", "budget", "quality")
-"""What other checks look at."""
+_REPORTED_ELSEWHERE = ("template", "message", "route", "budget", "quality")
+"""The kinds of reads that other checks report."""
 
 
 @check(place=40)
 def check_dataflow_contracts(root: object) -> list[ContractIssue]:
-    """Every key that a step reads is in state by then; instructions and routes have checks of their own."""
+    """Check that every key is in state when a step reads it; other checks do so for templates and routes."""
     facts = analyse(root)
-    found = (about(read, facts) for read in facts.reads if read.via not in _ELSEWHERE)
+    found = (about(read, facts) for read in facts.reads if read.via not in _REPORTED_ELSEWHERE)
     return [issue for issue in found if issue is not None and not _is_endless(issue, facts)]
 
 
 def _is_endless(issue: ContractIssue, facts: Facts) -> bool:
-    """Whether it is about the `until` of a loop that can only run to its limit, which is told elsewhere."""
+    """True for the `until` of a loop that can only run to its limit: `check_loops` reports that one."""
     step = facts.plan.by_name[issue.agent]
     return isinstance(step.node.runs, Repeated) and issue.key in unchanging(step, facts)

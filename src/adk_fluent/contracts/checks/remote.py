@@ -1,4 +1,4 @@
-"""Remote agents are sent what they need."""
+"""Check that remote agents get the input that they need."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from adk_fluent.spelling import Spelling
 
 @check(place=130)
 def check_a2a_contracts(root: object) -> list[ContractIssue]:
-    """What is sent along to a remote agent is in state by then, and holds every field that it needs."""
+    """Check that the keys sent to a remote agent are in state, and include every field that it requires."""
     facts = analyse(root)
     unmet = [
         issue for read in facts.reads if read.via == "remote" and (issue := about(read, facts)) is not None
@@ -24,7 +24,7 @@ def check_a2a_contracts(root: object) -> list[ContractIssue]:
     return unmet + [
         _missing(step, name)
         for step in facts.steps
-        if isinstance(step.node, RemoteAgentNode)  # nothing else sends a part of the state
+        if isinstance(step.node, RemoteAgentNode)  # only these send a part of the state
         for name, field in _fields(step.node).items()
         if field.is_required() and name not in _sent(step.node)
     ]
@@ -44,6 +44,6 @@ def _missing(step: Step, name: str) -> ContractIssue:
         agent=step.name,
         key=name,
         message=f'{step.name} needs "{name}" as input, and it is not sent',
-        hint=f'Only the keys of .reads() travel to a remote agent. Add .reads("{name}").'
+        hint=f'Only the keys of .reads() are sent to a remote agent. Add .reads("{name}").'
         + (f' Did you mean it by "{like}"?' if like else ""),
     )

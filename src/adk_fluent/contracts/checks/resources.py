@@ -1,4 +1,4 @@
-"""What functions are given by name is there, and is taken."""
+"""Check that every injected resource exists and is used."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from adk_fluent.ir.tools import agents_inside, innermost
 
 @check(place=195)
 def check_resources(root: object) -> list[ContractIssue]:
-    """Every function is given what it needs, and what is injected is taken by some."""
+    """Check that every function gets the resources it needs, and that some function uses each resource."""
     facts = analyse(root)
     if facts.is_too_deep:
         return []
@@ -40,7 +40,7 @@ def _unused(facts: Facts) -> Iterator[ContractIssue]:
 
 
 def _taken(root: Node, names: list[str]) -> set[str]:
-    """Those of some resources that functions in a tree have parameters for."""
+    """The names of resources for which some function in a tree has a parameter."""
     taken = set[str]()
     for node in walk(root):
         for call in node.calls():
@@ -54,7 +54,7 @@ def _taken(root: Node, names: list[str]) -> set[str]:
 
 
 def _confirming(tools: Iterable[object]) -> Iterator[object]:
-    """What says of tools whether a person must be asked."""
+    """The functions and values that decide whether a person must confirm a call of a tool."""
     for tool in tools:
         for part in innermost(tool):
             yield getattr(part, "require_confirmation", getattr(part, "_require_confirmation", None))

@@ -1,4 +1,4 @@
-"""What is written and read is what the state schemas declare."""
+"""Check that steps write and read keys as their state schemas declare them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from adk_fluent.state.effects import effects_of
 
 
 def against_schemas(facts: Facts) -> Iterator[ContractIssue]:
-    """What breaks a schema: an undeclared key, a wrong scope, a wrong type."""
+    """Report each key that a schema does not declare, and each wrong scope and type."""
     for bound in facts.schemas:
         yield from _writes(facts, bound)
         yield from _reads(facts, bound)
@@ -32,7 +32,7 @@ def _writes(facts: Facts, bound: Bound) -> Iterator[ContractIssue]:
                 yield from _typed(step, field, bound)
             elif other := bound.fields.get(key.rpartition(":")[2]):
                 yield _misscoped(step, key, other, bound)
-            elif is_session_scoped(key) and not key.startswith("_"):  # as ADK names its own
+            elif is_session_scoped(key) and not key.startswith("_"):  # ADK's own keys begin with "_"
                 yield _undeclared(step, key, bound)
 
 
@@ -65,7 +65,7 @@ def _typed(step: Step, field: StateFieldRef, bound: Bound) -> Iterator[ContractI
 
 
 def written_type(step: Step, key: str) -> object:
-    """The type of what a step writes under a key; `None` where it is not known."""
+    """The type of the value that a step writes under a key; `None` if it is not known."""
     node = step.node
     if (agent := node.agent) is not None:
         if key != agent.output_key or agent.written_fields:
@@ -75,7 +75,7 @@ def written_type(step: Step, key: str) -> object:
 
 
 def constants(step: Step, key: str) -> list[object]:
-    """The values that a step is known to write under a key."""
+    """The constants that a step writes under a key."""
     return [value for effect in effects_of(step.node) for name, value in effect.constants if name == key]
 
 

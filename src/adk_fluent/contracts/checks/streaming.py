@@ -1,4 +1,4 @@
-"""Answers that are passed on in pieces reach something that can take pieces."""
+"""Check that the next step of a streamed answer can take it in chunks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from adk_fluent.ir import execution
 
 @check(place=100)
 def check_streaming_contracts(root: object) -> list[ContractIssue]:
-    """No answer is passed on token by token into a model, and none in pieces into a route or for nothing."""
+    """Report answers that are streamed into a model token by token, into a route, or without any effect."""
     facts = analyse(root)
     found: list[ContractIssue] = []
     for speaker, taker in facts.flow.edges:
@@ -24,26 +24,26 @@ def check_streaming_contracts(root: object) -> list[ContractIssue]:
         elif taker.is_model and buffering == "token":
             found.append(_into_model(speaker, taker))
     told = {issue.agent for issue in found}
-    notes = (*_waiting(facts), *_inside(facts))
+    notes = (*_ineffective_edges(facts), *_inner_edges(facts))
     return [*found, *(issue for issue in notes if issue.agent not in told)]
 
 
-def _waiting(facts: Facts) -> Iterator[ContractIssue]:
-    """Answers that do not go on while they are generated, though an edge says so."""
+def _ineffective_edges(facts: Facts) -> Iterator[ContractIssue]:
+    """Report answers with a streaming edge that the next step still gets only when they are complete."""
     for step, passages in facts.flow.passages.items():
         for place, passage in passages.items():
             if not passage.why or not facts.reaches(step):
                 continue
             giver, taker = step.children[place], step.children[place + 1]
-            come = "whole" if passage.taking is None else "in pieces only when it has ended"
+            come = "whole" if passage.taking is None else "in chunks only when it has ended"
             while giver.node.annotations.edge is None:
                 giver = giver.children[-1]
             instead = 'Use .stream_to(buffering="full"), or leave it out, where that is what you want.'
             yield _note(giver, f"{taker.name} {come}", passage.why, instead)
 
 
-def _inside(facts: Facts) -> Iterator[ContractIssue]:
-    """Edges of what is one of several inside another step: what follows that does not hear of them."""
+def _inner_edges(facts: Facts) -> Iterator[ContractIssue]:
+    """Report streaming edges inside a step of several answers: its follower gets the answer whole."""
     for step in facts.steps:
         edge = step.node.annotations.edge
         if edge is None or edge.buffering == "full" or not facts.reaches(step):
@@ -56,9 +56,9 @@ def _inside(facts: Facts) -> Iterator[ContractIssue]:
 
 
 def _outlet(step: Step) -> Step | None:
-    """The step by which an answer leaves that is one of several in it, or in its last round; else `None`.
+    """The nearest step around in which this answer is one of several, or is that of the last round.
 
-    What runs last in a sequence, or alone, answers for the whole, so there its own edge counts.
+    Otherwise `None`: the last step of a sequence gives the answer of the whole, so its own edge counts.
     """
     inner, around = step, step.parent
     while around is not None and isinstance(around.node.runs, (execution.InOrder, execution.Wrapped)):
@@ -73,7 +73,7 @@ def _outlet(step: Step) -> Step | None:
 
 
 def _follower(step: Step) -> Step | None:
-    """What comes next in a sequence around a step, unless something on the way has an edge of its own."""
+    """The next step in the sequences around a step; `None` if a step between has its own edge."""
     inner, around = step, step.parent
     while around is not None and inner.node.annotations.edge is None:
         if isinstance(around.node.runs, execution.STEP_BY_STEP) and inner is not around.children[-1]:
@@ -83,7 +83,7 @@ def _follower(step: Step) -> Step | None:
 
 
 def _next_round(loop: Step, step: Step) -> Step | None:
-    """What begins the next round, if that is another step."""
+    """The first step of a loop's next round, if that is another step."""
     again = (
         isinstance(loop.node.runs, execution.Repeated)
         and loop.node.annotations.edge is None
@@ -103,7 +103,7 @@ def _note(giver: Step, taker: str, why: str, instead: str) -> ContractIssue:
 
 
 def _buffering(speaker: Step, taker: Step) -> str:
-    """How the answer of `speaker` leaves: as it says itself, or an expression around it that ends there."""
+    """The buffering of a speaker's edge, or of the edge of an expression around it that ends there."""
     for step in (speaker, *speaker.above()):
         if step.index <= taker.index < step.end:
             break
@@ -116,7 +116,7 @@ def _into_route(speaker: Step, route: Step, buffering: str) -> ContractIssue:
     return StreamingRouteConflict(
         agent=speaker.name,
         message=f'{speaker.name}.stream_to(buffering="{buffering}") leads into the route {route.name}',
-        hint="A route chooses by the whole answer, so it cannot take it in pieces.\n"
+        hint="A route chooses by the whole answer, so it cannot take it in chunks.\n"
         'Use .stream_to(buffering="full").',
     )
 

@@ -1,4 +1,4 @@
-"""The tree can be compiled, as far as that is known without ADK."""
+"""Check that a tree can be compiled, as far as this is known without ADK."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from adk_fluent.ir.naming import resolve_names
 
 @check(place=30)
 def check_structure(root: object) -> list[ContractIssue]:
-    """Nothing makes compiling refuse the tree; names and lost transfers have a check of their own."""
+    """Report each reason for which compiling refuses the tree; `check_names` reports names and transfers."""
     facts = analyse(root)
     found = [refusal.finding() for step in facts.steps for refusal in of_node(step.node, step.name)]
     found += [refusal.finding() for refusal in unfed((step.node, step.name) for step in facts.steps)]

@@ -1,4 +1,4 @@
-"""Placeholders in instructions, and in the messages of gates, can be filled."""
+"""Check that placeholders in instructions and in messages of gates can be filled."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from adk_fluent.analysis.data_flow import Read
 from adk_fluent.analysis.facts import Facts, analyse
 from adk_fluent.analysis.plan import Step, at_most_three
-from adk_fluent.analysis.values.read import Read
 from adk_fluent.context.spec import Context
 from adk_fluent.contracts.findings.missing import about
 from adk_fluent.contracts.issues import LiteralPlaceholder, PlaceholderTypo, UnresolvedTemplateVar
@@ -30,12 +30,12 @@ _SCOPED: Final = re.compile(r"\b(\w+):(\w+)")
 _WORDS: Final = re.compile(r"\w[\w .-]*")
 _SPELLED: Final = Spelling(SCOPES)
 _NO_SCOPE: Final = ("session", "state")
-"""What people write before a key of the session, which has no prefix."""
+"""Prefixes that people write before a key of the session, which has none."""
 
 
 @check(place=70)
 def check_template_contracts(root: object) -> list[ContractIssue]:
-    """Every `{key}` in an instruction, or in a gate's message, is in state when it is rendered."""
+    """Check that every `{key}` in an instruction or in a gate's message is in state when it is rendered."""
     facts = analyse(root)
     found = [
         _with_braces(issue, read, facts)
@@ -46,14 +46,14 @@ def check_template_contracts(root: object) -> list[ContractIssue]:
 
 
 def _with_braces(issue: ContractIssue, read: Read, facts: Facts) -> ContractIssue:
-    """The finding, with how to write braces that stand for themselves if nothing writes the key."""
+    """The finding, with a hint at literal braces if no step writes the key."""
     node = read.step.node
     said = about_braces(read.key, _texts(node), known=read.key in facts.writers)
     return issue.replace(hint=f"{issue.hint}\n{said}") if said else issue
 
 
 def _typos(facts: Facts) -> Iterator[ContractIssue]:
-    """Optional placeholders that are never filled and look like a key that is."""
+    """Report optional placeholders that are never filled and resemble a key that a step writes."""
     for read in facts.reads:
         unfilled = read.via in _TEMPLATES and read.level == "optional" and read.status == "never"
         like = facts.spelling.meant(read.key) if unfilled and read.key not in facts.writers else None
@@ -67,25 +67,25 @@ def _typos(facts: Facts) -> Iterator[ContractIssue]:
             )
 
 
-# --- what is no placeholder -----------------------------------------------------------------------
+# --- braces without a placeholder -----------------------------------------------------------------
 
 
 def _literals(facts: Facts) -> Iterator[ContractIssue]:
-    """Text in braces that is no placeholder, so that the model gets it as it stands."""
+    """Report text in braces that is no placeholder, so that it is sent with its braces."""
     unnamed = [key for key in {**facts.writers, **facts.state} if not is_key(key)]
     for step in facts.steps:
         if facts.reaches(step) and (texts := tuple(_texts(step.node))):
             found = dict.fromkeys(inner for text in texts for inner in lookalikes(text))
-            found |= dict.fromkeys(key for key in unnamed if any(_stands_in(key, text) for text in texts))
-            yield from _among(step, found, facts) if found else ()
+            found |= dict.fromkeys(key for key in unnamed if any(_digit_key(key, text) for text in texts))
+            yield from _slips(step, found, facts) if found else ()
 
 
-def _stands_in(key: str, text: str) -> bool:
-    """Whether a text has a key in braces that begins with a digit, which `lookalikes` leaves out."""
+def _digit_key(key: str, text: str) -> bool:
+    """True if a text has this key in braces and it begins with a digit: `lookalikes` does not find those."""
     return key[:1].isdigit() and re.search(rf"\{{\s*{re.escape(key)}\s*\??\s*\}}", text) is not None
 
 
-def _among(step: Step, found: Iterable[str], facts: Facts) -> Iterator[ContractIssue]:
+def _slips(step: Step, found: Iterable[str], facts: Facts) -> Iterator[ContractIssue]:
     others: list[str] = []
     for inner in found:
         issue = _slip(step, inner, facts)
@@ -94,11 +94,11 @@ def _among(step: Step, found: Iterable[str], facts: Facts) -> Iterator[ContractI
         elif _WORDS.fullmatch(inner.removesuffix("?")):
             others.append(inner)
     if others:
-        yield _words(step, others)
+        yield _literal_note(step, others)
 
 
 def _texts(node: Node) -> Iterable[str]:
-    """Every template that an agent may be sent, or a person asked with."""
+    """Every template that may be sent to a model, or shown to a person."""
     texts, given = node.templates, node.given
     if not node.agent:
         return texts
@@ -120,7 +120,7 @@ def _conditional(prompt: PromptSpec) -> Iterator[str]:
 
 
 def _slip(step: Step, inner: str, facts: Facts) -> ContractIssue | None:
-    """The placeholder that braces which hold none were meant to be; `None` for JSON and the like."""
+    """The finding on braces that were probably meant as a placeholder; `None` for JSON and similar text."""
     name = inner.removesuffix("?")
     if name in facts.writers or name in facts.state:
         return _no_name(step, inner, name)
@@ -136,7 +136,7 @@ def _slip(step: Step, inner: str, facts: Facts) -> ContractIssue | None:
 
 
 def _is_known(key: str, step: Step, facts: Facts) -> bool:
-    """Whether it is a key that a step could read."""
+    """True if a step could read this key."""
     if key in facts.writers or key in facts.state or (":" in key and is_key(key)):
         return True
     around = (outer.node.runs for outer in step.above())
@@ -170,7 +170,7 @@ def _part(step: Step, inner: str, key: str, path: str) -> ContractIssue:
         inner,
         key,
         "A placeholder names a whole key.\n"
-        f'Put the part under a key of its own: S.compute({own}=lambda state: state["{key}"]{parts}), and '
+        f'Store the part under another key: S.compute({own}=lambda state: state["{key}"]{parts}), and '
         f"write {{{own}}}.",
     )
 
@@ -182,7 +182,7 @@ def _formatted(step: Step, inner: str, key: str) -> ContractIssue:
         inner,
         key,
         "A placeholder takes no format.\n"
-        f"Write the text to a key of its own: S.compute({own}=lambda state: ...), and write {{{own}}}.",
+        f"Store the text under another key: S.compute({own}=lambda state: ...), and write {{{own}}}.",
     )
 
 
@@ -206,8 +206,8 @@ def _as_it_is(step: Step, inner: str, key: str, why: str) -> ContractIssue:
     )
 
 
-def _words(step: Step, others: list[str]) -> ContractIssue:
-    """A note on what may be meant for whoever gets the text."""
+def _literal_note(step: Step, others: list[str]) -> ContractIssue:
+    """The note on braces that may be intended: the reader of the text gets them."""
     shown, one = at_most_three([f"{{{inner}}}" for inner in others]), len(others) == 1
     reader = "person" if step.node.asks else "model"
     return LiteralPlaceholder(

@@ -1,4 +1,4 @@
-"""Tools can be told apart, and an agent knows what others did with theirs."""
+"""Check that an agent's tools have unique names, and that its model can run them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from adk_fluent.analysis.audience import apart, sight_of
 from adk_fluent.analysis.facts import Facts, analyse
+from adk_fluent.analysis.history import audible
 from adk_fluent.analysis.plan import Step, at_most_three, hand_over_targets
-from adk_fluent.analysis.talk.audience import apart
-from adk_fluent.analysis.talk.history import audible
-from adk_fluent.analysis.talk.sight import sight_of
 from adk_fluent.context.spec import Context
 from adk_fluent.contracts.issues import DuplicateTool, GeminiTool, ToolHistory, UnnamedTool
 from adk_fluent.contracts.registry import check
@@ -27,38 +26,38 @@ _ONLY_GEMINI: Final = frozenset(
         *("VertexAiSearchTool", "BuiltInCodeExecutor", "GoogleSearch", "UrlContext", "VertexAiSearch"),
     }
 )
-"""Classes of tools that Gemini runs itself; ADK fails where another model has one."""
+"""Classes of tools that Gemini runs itself; ADK raises an error if another model has one."""
 _OTHERS: Final = frozenset(
     {
         *("openai", "anthropic", "azure", "bedrock", "cohere", "cohere_chat", "deepseek", "groq", "mistral"),
         *("ollama", "ollama_chat", "xai", "fireworks_ai", "together_ai", "perplexity", "huggingface"),
     }
 )
-"""How models of other providers begin, before the slash."""
+"""Prefixes, before the slash, of the models of other providers."""
 _LAMBDA = "<lambda>"
-_LOOKED_AT = 32
-"""So many agents with tools before one are asked whether it sees what their tools did."""
+_MOST_COMPARED = 32
+"""The check compares an agent with at most so many earlier agents with tools: all would be quadratic."""
 
 
 @check(place=200)
 def check_tool_contracts(root: object) -> list[ContractIssue]:
-    """Tools have names of their own, a model that runs them, and no earlier tool calls are missed."""
+    """Check that tools have unique names, that models run them, and that agents see earlier tool calls."""
     facts = analyse(root)
     with_tools = [step for step in facts.steps if step.node.given.get("tools")]
     return [
-        *(issue for step in with_tools for issue in _names(step)),
+        *(issue for step in with_tools for issue in _name_clashes(step)),
         *(issue for step in facts.steps if isinstance(step.node.runs, ByModel) for issue in _not_run(step)),
         *(_left_out(listener, missed) for listener, missed in unseen(facts, with_tools)),
     ]
 
 
-def _names(step: Step) -> Iterator[ContractIssue]:
+def _name_clashes(step: Step) -> Iterator[ContractIssue]:
     names = [name for tool in step.node.tools if (name := tool_name(tool)) is not None]
     if _LAMBDA in names:
         yield UnnamedTool(
             agent=step.name,
             message=f"{step.name} has a lambda as a tool, which has no name a model could call",
-            hint="Write it as a function with a name and a docstring: the model is told both.",
+            hint="Write it as a function with a name and a docstring: the model gets both.",
         )
     for name, count in Counter(names).items():
         if count > 1 and name != _LAMBDA:
@@ -66,7 +65,7 @@ def _names(step: Step) -> Iterator[ContractIssue]:
                 severity=Severity.ERROR,
                 agent=step.name,
                 message=f"{step.name} has {count} tools called {name!r}",
-                hint="The model is offered all of them, and every call goes to the last. Rename the others.",
+                hint="The model can choose any of them, but every call goes to the last. Rename the others.",
             )
     for name, surely in _given_by_adk(step).items():
         if name in names:
@@ -75,7 +74,7 @@ def _names(step: Step) -> Iterator[ContractIssue]:
                 severity=Severity.ERROR if surely else Severity.WARN,
                 agent=step.name,
                 message=f"{step.name} has a tool called {name!r}, and ADK {gives} it one of that name",
-                hint="The model is offered both, and its calls reach only one of them. Rename yours.",
+                hint="The model can choose either, but its calls reach only one of them. Rename yours.",
             )
 
 
@@ -94,11 +93,11 @@ def _given_by_adk(step: Step) -> Mapping[str, bool]:
 
 
 def _answers_by_tool(step: Step) -> bool | None:
-    """Whether ADK has the model of an agent with tools give a typed answer by a tool; `None` if unknown.
+    """True if ADK adds a tool by which the model gives its typed answer; `None` if that is unknown.
 
-    It does unless the model can be asked for a type beside tools: Gemini on Vertex AI can, and some others.
+    ADK does so unless the model supports an output schema together with tools, as Gemini on Vertex AI does.
     """
-    from adk_fluent.cost.choosing import chosen_by  # few agents have a tool of that name
+    from adk_fluent.cost.choosing import chosen_by  # imported late: few agents return a type
 
     selector, name = chosen_by(step)
     held = (one.node.given.get("model") for one in (step, *step.above()))
@@ -106,22 +105,22 @@ def _answers_by_tool(step: Step) -> bool | None:
     if selector is not None:
         return None
     if type(model).__module__.endswith("lite_llm") or ("/" in name and not name.startswith("projects/")):
-        return True if "claude" in name.casefold() else None  # asking LiteLLM would reach out
+        return True if "claude" in name.casefold() else None  # LiteLLM would answer over the network
     if not isinstance(model, str) and hasattr(model, "capabilities"):
-        with warnings.catch_warnings(action="ignore"):  # of a model that leaves it to its name
+        with warnings.catch_warnings(action="ignore"):  # ADK warns about a model without a declaration
             return not model.capabilities.output_schema_and_tools
     is_gemini = not name or name.rpartition("/")[2].startswith("gemini-")
     return not (is_gemini and _is_on_vertex())
 
 
 def _is_on_vertex() -> bool:
-    """Whether Gemini is asked on Vertex AI here, as google-genai reads the environment."""
+    """True if Gemini runs on Vertex AI here, as google-genai reads the environment."""
     old = os.environ.get("GOOGLE_GENAI_USE_VERTEXAI", "")
     return os.environ.get("GOOGLE_GENAI_USE_ENTERPRISE", old).strip().lower() in ("1", "true")
 
 
 def _not_run(step: Step) -> Iterator[ContractIssue]:
-    """Tools that Gemini alone runs, where the model is known to be another."""
+    """Report tools that only Gemini can run, if the agent's model is certainly another."""
     given = step.node.given
     executor = given.get("code_executor")
     built_in = [
@@ -133,7 +132,7 @@ def _not_run(step: Step) -> Iterator[ContractIssue]:
     ]
     if not built_in:
         return
-    from adk_fluent.cost.choosing import chosen_by  # few agents have such a tool
+    from adk_fluent.cost.choosing import chosen_by  # imported late: few agents have such a tool
 
     for part in built_in:
         own = getattr(part, "model", None)
@@ -157,15 +156,15 @@ def _is_of_another(model: str) -> bool:
     )
 
 
-# --- what earlier tools did -----------------------------------------------------------------------
+# --- earlier tool calls ---------------------------------------------------------------------------
 
 
 def unseen(facts: Facts, with_tools: list[Step]) -> Iterator[tuple[Step, list[Step]]]:
-    """Agents with tools, each with those before it whose tool calls its context leaves out."""
+    """The agents with tools, each with the earlier agents whose tool calls its context leaves out."""
     for position, listener in enumerate(with_tools):
         spec = listener.node.annotations.context
         if isinstance(spec, Context) and facts.reaches(listener):
-            earlier = with_tools[max(position - _LOOKED_AT, 0) : position]
+            earlier = with_tools[max(position - _MOST_COMPARED, 0) : position]
             missed = [caller for caller in earlier if _misses(listener, caller, spec, facts)]
             if missed:
                 yield listener, missed
@@ -184,7 +183,7 @@ def _left_out(listener: Step, missed: list[Step]) -> ContractIssue:
 
 
 def _misses(listener: Step, caller: Step, spec: Context, facts: Facts) -> bool:
-    """Whether a context leaves out tool calls that are in the conversation an agent could see."""
+    """True if a listener's context leaves out the caller's tool calls, which its history contains."""
     if not facts.reaches(caller) or caller is listener or not audible(caller.branch, listener.branch):
         return False
     if apart(caller, listener) is not None:

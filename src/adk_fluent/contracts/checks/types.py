@@ -1,17 +1,16 @@
-"""Values have the type that their reader, and the schema, expect."""
+"""Check that values have the types that their readers and the schemas expect."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
-from adk_fluent.analysis.facts import Facts, analyse
+from adk_fluent.analysis.audience import sees
+from adk_fluent.analysis.data_flow import Read
+from adk_fluent.analysis.facts import Facts, KnownType, analyse, known_type
 from adk_fluent.analysis.plan import Step, at_most_three
-from adk_fluent.analysis.shown import sees
-from adk_fluent.analysis.typed import KnownType, known_type
-from adk_fluent.analysis.values.comparing import always_raises, can_hold
+from adk_fluent.analysis.values.comparisons import always_raises, can_hold
 from adk_fluent.analysis.values.kinds import NUMBERS, fits, kinds, named, shortfall
-from adk_fluent.analysis.values.read import Read
 from adk_fluent.contracts.checks.schemas import against_schemas
 from adk_fluent.contracts.findings.types import mismatch, nearest, source
 from adk_fluent.contracts.issues import TypeMismatch, UnmetConsumes
@@ -28,26 +27,26 @@ from adk_fluent.state.answers import answer_type, asked_schema
 
 @check(place=50)
 def check_type_contracts(root: object) -> list[ContractIssue]:
-    """Types fit: of values and their readers, of answers and `.accepts`, of `.produces` and `.consumes`."""
+    """Check the types of values, of answers and `.accepts`, and of `.produces` and `.consumes`."""
     facts = analyse(root)
     return [
-        *_readers(facts),
-        *_accepting(facts),
-        *_consumers(facts),
+        *_mistyped_reads(facts),
+        *_unaccepted_inputs(facts),
+        *_unmet_types(facts),
         *against_schemas(facts),
-        *_delegates(facts),
+        *_untyped_delegates(facts),
     ]
 
 
 # --- values and their readers ---------------------------------------------------------------------
 
 
-def _readers(facts: Facts) -> Iterator[ContractIssue]:
+def _mistyped_reads(facts: Facts) -> Iterator[ContractIssue]:
     for read in facts.reads:
-        if read.via in _LOOKED_AT and read.status in ("must", "may"):
+        if read.via in _CHECKS and read.status in ("must", "may"):
             known = known_type(read, facts)
             if known is not None:
-                yield from _LOOKED_AT[read.via](read, known)
+                yield from _CHECKS[read.via](read, known)
 
 
 def _over_list(read: Read, known: KnownType) -> Iterator[ContractIssue]:
@@ -57,7 +56,7 @@ def _over_list(read: Read, known: KnownType) -> Iterator[ContractIssue]:
 
 
 def _as_field(read: Read, known: KnownType) -> Iterator[ContractIssue]:
-    """What is read as a field of a schema is written with a type that fits."""
+    """Report keys that are read as a field of a schema and written with another type."""
     for field in read.step.node.given.get("read_fields", ()):
         if field.key == read.key and not any(fits(kind, field.type) for kind in known.types):
             why = f"it is read as {named(field.type)}, and {source(known)}"
@@ -65,7 +64,7 @@ def _as_field(read: Read, known: KnownType) -> Iterator[ContractIssue]:
 
 
 def _compared(read: Read, known: KnownType) -> Iterator[ContractIssue]:
-    """Comparisons that a value of this type can never meet, or that raise."""
+    """Report tests of a route that raise, or never hold, for values of this type."""
     node: RouteNode = read.step.node
     for test, _ in node.rules:
         if not isinstance(test, Match) or test.key != read.key:
@@ -95,7 +94,7 @@ def _never_holds(read: Read, test: Match, known: KnownType) -> ContractIssue:
 
 
 def _as_number(test: Match, known: KnownType) -> str:
-    """What to write instead of a number in quotes that is compared with a number."""
+    """The hint to compare with a number instead of a text that holds one."""
     numeric = all((found := kinds(kind)) is not None and found <= NUMBERS for kind in known.types)
     if not numeric or not isinstance(test.value, str):
         return ""
@@ -106,20 +105,20 @@ def _as_number(test: Match, known: KnownType) -> str:
     return f"Compare with the number: {test.op}({number:g}, ...)."
 
 
-_LOOKED_AT = {"route": _compared, "list": _over_list, "context": _as_field}
-"""The channels whose readers expect a type."""
+_CHECKS = {"route": _compared, "list": _over_list, "context": _as_field}
+"""The kinds of reads that expect a type, and the check of each."""
 
 
 # --- accepts --------------------------------------------------------------------------------------
 
 
-def _accepting(facts: Facts) -> Iterator[ContractIssue]:
-    """Agents that accept a type which nothing before them in the pipeline gives them."""
+def _unaccepted_inputs(facts: Facts) -> Iterator[ContractIssue]:
+    """Report agents that accept a type which no earlier step gives them."""
     for listener, before in facts.flow.upstream.items():
         wanted = agent.given.get("input_schema") if (agent := listener.node.agent) else None
         around = [outer.node.runs for outer in listener.above()]
         if wanted is None or any(isinstance(runs, (execution.ByModel, execution.PerItem)) for runs in around):
-            continue  # a model, or a map, decides what it is given
+            continue  # a model or a map decides what this agent gets
         speakers = [one for one in before if one is not listener and sees(facts.flow, one, listener) != "no"]
         reasons = [_no_input(speaker, wanted) for speaker in speakers]
         reads = [read for read in facts.flow.reads_of(listener) if read.status != "never"]
@@ -133,7 +132,7 @@ def _accepting(facts: Facts) -> Iterator[ContractIssue]:
 
 
 def _no_input(speaker: Step, wanted: object) -> str | None:
-    """Why an answer is not what the next agent accepts; empty for text, which may happen to be JSON."""
+    """The reason why an answer does not fit the next agent: empty for text, `None` if the answer may fit."""
     agent = speaker.node.agent
     if not agent or "produces_type" in agent.given:
         return None
@@ -142,7 +141,7 @@ def _no_input(speaker: Step, wanted: object) -> str | None:
 
 
 def _read_instead(reads: Sequence[Read], known: Sequence[KnownType | None], wanted: Any) -> bool:
-    """Whether an agent may read from state what it accepts: the whole of it, or every field."""
+    """True if an agent may read the value that it accepts from state: as a whole, or every field."""
     fields = getattr(wanted, "model_fields", {})
     if fields and {read.key.rpartition(":")[2] for read in reads}.issuperset(fields):
         return True
@@ -155,7 +154,7 @@ def _read_instead(reads: Sequence[Read], known: Sequence[KnownType | None], want
 def _unaccepted_in_state(
     listener: Step, known: Sequence[KnownType | None], wanted: Any
 ) -> Iterator[ContractIssue]:
-    """Of an agent that is shown no answer of before: models that it reads instead, and that lack a field."""
+    """Report models that an agent reads from state instead of an answer, and that lack a field."""
     for one in known:
         if one is not None and all(hasattr(kind, "model_fields") for kind in one.types):
             type_name, key = answer_type(wanted).name, one.read.key
@@ -169,7 +168,7 @@ def _unaccepted_in_state(
 
 
 def _unaccepted(listener: Step, speaker: Step, wanted: Any, reason: str) -> ContractIssue:
-    type_name = answer_type(wanted).name  # of a generic type, too
+    type_name = answer_type(wanted).name  # works for generic types, too
     gives = answer_type(asked_schema(speaker.node)).name if reason else "text"
     return TypeMismatch(
         severity=Severity.WARN if reason else Severity.INFO,
@@ -185,8 +184,8 @@ def _unaccepted(listener: Step, speaker: Step, wanted: Any, reason: str) -> Cont
 # --- produces and consumes ------------------------------------------------------------------------
 
 
-def _consumers(facts: Facts) -> Iterator[ContractIssue]:
-    """What agents say they consume was produced before, by what others say."""
+def _unmet_types(facts: Facts) -> Iterator[ContractIssue]:
+    """Report types that an agent consumes and that no earlier agent produces."""
     produced: dict[str, tuple[Step, Any]] = {}
     for step in facts.steps:
         given = step.node.given
@@ -224,12 +223,12 @@ def _unmet(step: Step, name: str, wanted: Any, produced: Mapping[str, object]) -
 # --- agents that answer instead of others ---------------------------------------------------------
 
 
-def _delegates(facts: Facts) -> Iterator[ContractIssue]:
-    """An agent that returns a type and hands over to one that does not: that run has no answer."""
+def _untyped_delegates(facts: Facts) -> Iterator[ContractIssue]:
+    """Report agents that return a type and can hand over to one that returns another: such a run raises."""
     for step in facts.steps:
         for body in agents_inside(step.node.given.get("tools", ())):
             if any(isinstance(node.runs, execution.ByModel) and node.children for node in walk(body)):
-                yield from _delegates(analyse(body))
+                yield from _untyped_delegates(analyse(body))
         promised = (
             step.node.given.get("output_schema") if isinstance(step.node.runs, execution.ByModel) else None
         )
@@ -243,12 +242,12 @@ def _delegates(facts: Facts) -> Iterator[ContractIssue]:
                 agent=step.name,
                 message=f"{step.name} returns {name}, and can hand over to {names}, which "
                 f"{'do' if ' and ' in names else 'does'} not",
-                hint=f"A run that ends so raises an AnswerError. Give {names} .returns({name}), too.",
+                hint=f"A run that ends there raises an AnswerError. Give {names} .returns({name}), too.",
             )
 
 
 def _answering(step: Step) -> list[Step]:
-    """The agents one of which has the last word in a step, down to the first that may hand over itself."""
+    """The agents that may give the final answer of a step."""
     if step.node.annotations.visibility == "zero_cost":
         return []
     if step.is_model:
@@ -262,5 +261,5 @@ def _answering(step: Step) -> list[Step]:
 
 
 def _returns(step: Step, promised: object) -> bool:
-    schema = step.node.given.get("output_schema")  # which an agent of a class of its own has not
+    schema = step.node.given.get("output_schema")  # an agent of a user's class has no schema
     return schema not in (None, UNSET) and fits(schema, promised)

@@ -1,4 +1,4 @@
-"""Where the analysis stops."""
+"""Report the functions whose reads and writes the analysis does not know."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from adk_fluent.ir.native import is_native
 
 @check(place=230)
 def check_unknown_functions(root: object) -> list[ContractIssue]:
-    """One note on all functions that neither say nor show which keys they touch; it names them."""
+    """One note that names all functions which neither declare their keys nor show them in their source."""
     facts = analyse(root)
     readers, writers = facts.unknown
     if not readers and not writers:
@@ -29,7 +29,7 @@ def check_unknown_functions(root: object) -> list[ContractIssue]:
         f"{_shown([*readers.get(step, []), *writers.get(step, [])])} in {step.name}" for step in steps[:5]
     ]
     more = f" and {len(steps) - 5} more" if len(steps) > 5 else ""
-    affected = f" So nothing can be said about {', '.join(map(repr, hidden))}." if hidden else ""
+    affected = f" So it is unknown whether {', '.join(map(repr, hidden))} will be in state." if hidden else ""
     what = "reads or writes" if writers else "reads"
     return [
         UnknownAccess(
@@ -53,7 +53,7 @@ def _what(*found: Mapping[Step, list[object]]) -> str:
 def _shown(functions: list[object]) -> str:
     function = functions[0]
     if is_native(function):
-        return f"{type(function).__name__}, a class of its own,"
+        return f"{type(function).__name__}, a class derived from ADK's,"
     name = function_name(function, "") or getattr(function, "name", "")
     if isinstance(name, str) and name:
         return name

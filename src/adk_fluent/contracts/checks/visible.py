@@ -1,4 +1,4 @@
-"""Somebody speaks to the user."""
+"""Check that the user sees an answer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from adk_fluent.ir.execution import ONE_COUNTS
 
 @check(place=150)
 def check_visibility_contracts(root: object) -> list[ContractIssue]:
-    """The user sees something, whichever branch runs."""
+    """Check that the user sees an answer, for every branch of a route."""
     facts = analyse(root)
     speaking = (step for step in facts.steps if step.is_model or step.node.says is not None)
     speakers = [step for step in speaking if facts.reaches(step)]
@@ -26,14 +26,14 @@ def check_visibility_contracts(root: object) -> list[ContractIssue]:
             NobodyVisible(
                 agent=last.name,
                 message="No agent is visible to the user",
-                hint=f"Everything that is said is internal. Remove a .hide(), or add .show() to {last.name}.",
+                hint=f"All answers are internal. Remove a .hide(), or add .show() to {last.name}.",
             )
         ]
     return list(_silent_branches(facts, {step.index for step in speakers}))
 
 
 def _silent_branches(facts: Facts, speakers: set[int]) -> Iterator[ContractIssue]:
-    """Branches in which somebody speaks and nobody is visible, where another branch has somebody visible."""
+    """Report branches whose agents all stay internal, if the user sees an agent of another branch."""
     visible, speaking = _counts(facts, speakers)
     for step in facts.steps:
         if step.node.runs.apart or not isinstance(step.node.runs, ONE_COUNTS):
@@ -45,7 +45,7 @@ def _silent_branches(facts: Facts, speakers: set[int]) -> Iterator[ContractIssue
 
 
 def _counts(facts: Facts, speakers: set[int]) -> tuple[list[int], list[int]]:
-    """How many steps before each index are visible, and how many speak."""
+    """The number of visible steps before each index, and the number of speaking ones."""
     visible, speaking = [0], [0]
     for step in facts.steps:
         speaks = step.index in speakers
@@ -58,6 +58,6 @@ def _silent(step: Step, child: Step) -> ContractIssue:
     return BranchNotVisible(
         severity=Severity.INFO,
         agent=child.name,
-        message=f"Nobody is visible to the user when {branch_names(step, [child])} runs",
-        hint=f"Everything said in this branch of {step.name} is internal. Remove a .hide(), or add .show().",
+        message=f"No agent is visible to the user when {branch_names(step, [child])} runs",
+        hint=f"All answers in this branch of {step.name} are internal. Remove a .hide(), or add .show().",
     )

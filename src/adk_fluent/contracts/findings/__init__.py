@@ -1,1 +1,1 @@
-"""Findings about keys, and how they are worded."""
+"""The findings that several checks make, and the wording of their messages."""

@@ -1,4 +1,4 @@
-"""What stands in the way of a cut, in words: for the check, and for whoever cuts."""
+"""The message about a boundary at which a run cannot be cut, for the check and for `split()`."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from adk_fluent.analysis.cuts import Obstacle
 
 
 def in_the_way(problem: Obstacle) -> tuple[str, str]:
-    """What is wrong, and what can be done.
+    """The problem in one line, and what to do.
 
     Args:
-        problem: what is in the way.
+        problem: the obstacle that the analysis found.
     """
     cut, by = problem.cut.name, problem.by
     match problem.reason:
@@ -21,7 +21,7 @@ def in_the_way(problem: Obstacle) -> tuple[str, str]:
             why = f"would cut the sequence {by.name!r}, whose {own} would then run for each part"
             can = f"Put the boundary on {by.name!r} itself, or {own} on one step."
         case "pieces":
-            why = f"would cut the answer of {by.name!r}, which goes on in pieces"
+            why = f"would cut the answer of {by.name!r}, which is streamed"
             can = f"Let {by.name!r} pass on its whole answer, without .stream_to(), or put both on one side."
         case "transfer":
             why = f"would cut between the transfer {by.name!r} and steps that it leads to, or skips"

@@ -1,14 +1,14 @@
-"""The finding about one read: the key is there, may be missing, or never is."""
+"""The finding about one read: its key is in state, may be missing, or is never there."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Final, cast
 
+from adk_fluent.analysis.data_flow import Read
 from adk_fluent.analysis.facts import Facts
 from adk_fluent.analysis.plan import Step
 from adk_fluent.analysis.values.fact import ABSENT, PRESENT, STATUS, Fact
-from adk_fluent.analysis.values.read import Read
 from adk_fluent.contracts.findings.wording import listed, who_reads, why_first_turn, why_may, why_never
 from adk_fluent.contracts.issues import BoundaryTempKey, ReadBeforeWrite, ScopeMismatch
 from adk_fluent.contracts.report import ContractIssue, Severity
@@ -20,11 +20,15 @@ from adk_fluent.ir.tools import gives_value
 from adk_fluent.state.effects import Needs, all_effects
 
 MOST_NAMED = 12
-"""How many writers of a key a finding names."""
+"""The most writers of a key that a finding names."""
 
 
 def about(read: Read, facts: Facts, kind: type[ContractIssue] = ReadBeforeWrite) -> ContractIssue | None:
-    """What is wrong with a read, or `None` if nothing is, as far as that is known."""
+    """The finding about a read; `None` if its key is there, or if the analysis does not know.
+
+    Args:
+        kind: the class of the finding, if it is not about a scope or a boundary.
+    """
     status = read.status
     if status == "must":
         return None
@@ -45,7 +49,7 @@ def about(read: Read, facts: Facts, kind: type[ContractIssue] = ReadBeforeWrite)
 
 
 def _starts_as_none(read: Read, facts: Facts) -> bool:
-    """Whether the key still holds the `None` of the initial state when the step first runs."""
+    """True if the key still holds the `None` of the initial state when the step first runs."""
     fact, known = read.first, facts.state
     if fact is None or read.key not in known or known[read.key] is not None:
         return False
@@ -53,29 +57,29 @@ def _starts_as_none(read: Read, facts: Facts) -> bool:
 
 
 def _needs_value(read: Read) -> bool:
-    """Whether the step raises without a value, and takes `None` for none; functions may read a `None`."""
+    """True if the step raises an error for `None` as for a missing key; functions may accept `None`."""
     if read.via == "list":
         return True
     node = read.step.node
-    # An operation on artifacts says itself what it misses.
+    # A missing artifact has its own finding.
     effects = all_effects(node) if isinstance(node, TransformNode) else ()
     return any(isinstance(effect, Needs) and effect.key == read.key for effect in effects)
 
 
 def left_by_turns(read: Read, facts: Facts) -> list[Step]:
-    """The steps by which an earlier turn of the session may have left the key.
+    """The steps that may have written the key in an earlier turn of the session.
 
-    These are steps that a turn can come to without the reader, which would end it for want of the key.
+    A turn must be able to reach them without the reader, which would end the turn: the key is missing.
     """
     around = (read.step, *read.step.above())
-    is_plain = any(step.node.annotations.adopted is not None for step in around)  # made with ADK alone
+    is_plain = any(step.node.annotations.adopted is not None for step in around)  # built with ADK's classes
     if not is_plain or read.key.startswith("temp:") or cast(Fact, read.first).removed_by is not None:
         return []
     return [writer for writer in facts.writers.get(read.key, ()) if _comes_without(writer, read.step)]
 
 
 def _comes_without(writer: Step, reader: Step) -> bool:
-    """Whether a turn can come to one step without another that stands before it."""
+    """True if a turn can reach the writer without running the reader before it."""
     around = [writer, *writer.above()]
     at = reader
     while at not in around:
@@ -93,18 +97,18 @@ def _comes_without(writer: Step, reader: Step) -> bool:
 
 
 def _may_skip(node: Node) -> bool:
-    """Whether a callback may answer in place of an agent."""
+    """True if a callback may answer instead of the agent."""
     return any(gives_value(function) for function in node.given.get("before_agent_callback", ()))
 
 
 _CHOOSE: Final = (*execution.ONE_COUNTS, execution.ByModel, execution.PerItem)
-"""How nodes run their children of which one may have no turn."""
+"""The ways to run children in which some child may not run."""
 
 
 def taken(read: Read) -> bool:
-    """Whether a pause may take what is read: a `temp:` key; that is told by a check of its own.
+    """True if a pause may lose the key, a `temp:` key, before this read; `check_pauses` reports those.
 
-    A placeholder with a `?` means that the key may be missing, and what removes a key needs no value.
+    Not for a placeholder with a `?`, whose key may be missing, and not for a step that removes the key.
     """
     optional = read.level == "optional" and read.via in ("template", "message", "prompt", "context")
     expected = optional or read.via == "removal"
@@ -116,7 +120,7 @@ def _finding(read: Read, kind: type[ContractIssue], severity: Severity, hint: st
 
 
 def elsewhere(read: Read, facts: Facts) -> str | None:
-    """The same key in the scope in which it is written, if it is written in another scope only."""
+    """The same key with the scope in which steps write it, if they write it in another scope only."""
     if read.key in facts.writers or read.key in facts.state or read.status not in ("never", "unknown"):
         return None
     if read.status == "unknown" and not is_shared(read.key):
@@ -142,7 +146,7 @@ def _other_scope(read: Read, other: str, facts: Facts) -> ContractIssue:
 
 
 def fine(reads: Iterator[Read]) -> Iterator[ContractIssue]:
-    """One `OK` for each read whose key is certainly there."""
+    """One `OK` for each read whose key is certainly in state."""
     for read in reads:
         if read.status == "must" and read.first is not None and read.via != "removal":
             yield ContractIssue(

@@ -1,23 +1,23 @@
-"""Findings about the types of values, and how types are worded."""
+"""Findings about the types of values, and the wording of types."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Final
 
+from adk_fluent.analysis.facts import KnownType
 from adk_fluent.analysis.plan import Step
-from adk_fluent.analysis.typed import KnownType
 from adk_fluent.analysis.values.kinds import named, values_of
 from adk_fluent.contracts.issues import TypeMismatch
 from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.spelling import Spelling
 
 _SHOWN: Final = 6
-"""So many values are named in a message."""
+"""The most values that a message names."""
 
 
 def source(known: KnownType) -> str:
-    """Who says what type a value has: `a gives text`."""
+    """The step or schema that gives a value its type, and the type: `a gives text`."""
     if known.field is not None:
         who = f"{known.field.schema.__name__ if known.field.schema else 'the route'} declares"
     else:
@@ -27,7 +27,7 @@ def source(known: KnownType) -> str:
 
 
 def shown_type(kind: object) -> str:
-    """A type as a message names a value of it: `text`, `an int`, `one of 'a', 'b'`."""
+    """A value of a type, as messages name it: `text`, `an int`, `one of 'a', 'b'`."""
     if kind is str:
         return "text"
     if (values := values_of(kind)) is not None and kind is not bool:
@@ -38,13 +38,13 @@ def shown_type(kind: object) -> str:
 
 
 def one_of(values: Sequence[object]) -> str:
-    """`one of 'a', 'b'`."""
+    """Some values in words: `one of 'a', 'b'`."""
     more = ", ..." if len(values) > _SHOWN else ""
     return f"one of {', '.join(map(repr, values[:_SHOWN]))}{more}"
 
 
 def mismatch(step: Step, key: str, why: str, hint: str = "") -> ContractIssue:
-    """The finding that a value cannot be used as what it is used as."""
+    """The finding that a value has a type which its reader cannot use."""
     return TypeMismatch(
         severity=Severity.ERROR,
         agent=step.name,
@@ -56,7 +56,7 @@ def mismatch(step: Step, key: str, why: str, hint: str = "") -> ContractIssue:
 
 
 def nearest(value: object, known: Sequence[object]) -> str:
-    """Which of a few values was meant."""
+    """A hint at the value that was probably meant, or at all that are possible."""
     like = Spelling(map(str, known)).like(str(value))
     meant = next((one for one in known if str(one) == like), None)
     return f"It can be {one_of(known)}." if meant is None else f"Did you mean {meant!r}?"

@@ -1,14 +1,17 @@
-"""How findings about state keys are worded."""
+"""The wording of findings about state keys: who reads a key, why it is missing, and what to do.
+
+`why_never` explains a key that is never in state, `why_may` one that is missing on some ways to its reader.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, cast
 
+from adk_fluent.analysis.data_flow import Read
 from adk_fluent.analysis.plan import Step, branch_names
 from adk_fluent.analysis.values.fact import ABSENT, STATUS, Fact, Why
 from adk_fluent.analysis.values.kinds import named
-from adk_fluent.analysis.values.read import Read
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.execution import PerItem
 from adk_fluent.ir.functions import shown_by
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def who_reads(read: Read) -> str:
-    """`booker reads {intent} in its instruction`; where its source shows it, with file and line."""
+    """The reader in words: `booker reads {intent} in instruction`, with file and line if they are known."""
     where = f" ({read.where})" if read.where else ""
     return _SUBJECTS[read.via].format(step=read.step.name, key=read.key) + where
 
@@ -50,16 +53,16 @@ _SUBJECTS: Final[Mapping[Via, str]] = {
 
 
 def listed(steps: Sequence[Step]) -> str:
-    """`a`, `a and b`, `a, b and c`."""
+    """The names of steps in words: `a`, `a and b`, `a, b and c`."""
     names = list(dict.fromkeys(step.name for step in steps))
     return ", ".join(names[:-1]) + " and " + names[-1] if len(names) > 1 else "".join(names)
 
 
-# --- never ----------------------------------------------------------------------------------------
+# --- keys that are never there --------------------------------------------------------------------
 
 
 def why_never(read: Read, facts: Facts) -> str:
-    """Why a key is not there, and what to do."""
+    """The reason why a key is never there, and what to do."""
     for explain in _EXPLAIN:
         if (why := explain(read, facts)) is not None:
             return why
@@ -75,7 +78,7 @@ def why_never(read: Read, facts: Facts) -> str:
 
 
 def why_first_turn(read: Read, writers: Sequence[Step]) -> str:
-    """What to do about a key that an earlier turn of the session may have left."""
+    """The hint for a key that only an earlier turn of the session may have written."""
     return (
         f'"{read.key}" is missing in the first turn of a session: no step writes it before {read.step.name}, '
         f"but {listed(writers[:3])} may in an earlier turn.\n"
@@ -126,7 +129,7 @@ def _only_produced(read: Read, facts: Facts) -> str | None:
 
 
 def _only_answered(read: Read, facts: Facts) -> str | None:
-    """An earlier agent answers with a model that has such a field."""
+    """The hint if the key is only a field of an earlier agent's answer."""
     key = read.key
     agent = next((a for a in reversed(facts.answers.get(key, ())) if a.index < read.step.index), None)
     if agent is None:
@@ -137,7 +140,7 @@ def _only_answered(read: Read, facts: Facts) -> str | None:
     if into == stored:
         return (
             f'{agent.name} writes a whole {model} to "{into}", and "{key}" is a field of it.\n'
-            f"Put it under a key of its own: {apart} after {agent.name}."
+            f"Store the field under its name: {apart} after {agent.name}."
         )
     return (
         f'{agent.name} answers with a {model}, which has "{key}", but nothing stores it.\n'
@@ -147,7 +150,7 @@ def _only_answered(read: Read, facts: Facts) -> str | None:
 
 
 def _named_item(read: Read, facts: Facts) -> str | None:
-    """The body of a map calls its item by another name."""
+    """The hint if the body of a map reads its item by another name."""
     for outer in read.step.above():
         runs = outer.node.runs
         if isinstance(runs, PerItem) and read.key in ("item", runs.items.removesuffix("s")):
@@ -159,7 +162,7 @@ def _named_item(read: Read, facts: Facts) -> str | None:
 
 
 def _only_default(read: Read, facts: Facts) -> str | None:
-    """A schema gives the key a default."""
+    """The hint if a schema gives the key a default, which does not write it to state."""
     schema = facts.defaults.get(read.key)
     if schema is None:
         return None
@@ -173,7 +176,7 @@ def _only_default(read: Read, facts: Facts) -> str | None:
 
 
 def _only_declared(read: Read, facts: Facts) -> str | None:
-    """What a field says of who writes it."""
+    """The hint if a schema declares which function captures the key."""
     field = facts.captured.get(read.key)
     if field is None:
         return None
@@ -196,11 +199,11 @@ _EXPLAIN: Final[tuple[Callable[[Read, Facts], str | None], ...]] = (
     _only_answered,
     _only_default,
 )
-"""Reasons why a key is never there, the first that fits being the one to tell."""
+"""Reasons why a key is never there, in this order: the finding gives the first one that fits."""
 
 
 def produced(key: str, step: Step, facts: Facts) -> Step | None:
-    """An earlier agent that says it produces a field of this name."""
+    """An earlier agent that declares by `.produces()` a field of this name; `None` without one."""
     return next((other for other in facts.producers.get(key, ()) if other.index < step.index), None)
 
 
@@ -211,8 +214,8 @@ def _when(writer: Step, reader: Step) -> str:
 
 
 def written_in_source(node: Node) -> list[Sighting]:
-    """Where the source of what is in a node shows that it writes."""
-    if isinstance(node, TransformNode):  # writes what its function returns
+    """The places in source where functions of a node write keys."""
+    if isinstance(node, TransformNode):
         functions = [call.function for call in node.calls() if call.function is not None]
         return [*node.seen.writes, *(one for fn in functions for one in shown_by(fn).returns)]
     if not (agent := node.agent):
@@ -221,15 +224,15 @@ def written_in_source(node: Node) -> list[Sighting]:
     return [one for fn in functions if callable(fn) for one in shown_by(fn).writes]
 
 
-# --- may ------------------------------------------------------------------------------------------
+# --- keys that may be missing ---------------------------------------------------------------------
 
 
 _NOTHING: Final = "then a placeholder is empty text, and every other reader finds nothing"
-"""What a key that holds `None` is to those who read it."""
+"""The effect of a key that holds `None` on its readers."""
 
 
 def why_may(read: Read, facts: Facts) -> str:
-    """Why a key may be missing, and what to do."""
+    """The reason why a key may be missing, and what to do."""
     key, step = read.key, read.step
     remedy = f"Give it a value before with {_default(key)}{_optional(read)}."
     if read.only_first_missing:
@@ -248,17 +251,17 @@ def why_may(read: Read, facts: Facts) -> str:
         certain = fact.mask & STATUS == ABSENT
         how, when = ("is", " again") if certain else ("may be", "")
         return f'"{key}" {how} removed by {fact.removed_by.name} before {step.name} runs{when}.\n{remedy}'
-    return f'"{key}" is there only some of the times that {step.name} runs.\n{remedy}'
+    return f'"{key}" is in state only some of the times that {step.name} runs.\n{remedy}'
 
 
 def _branch(key: str, why: Why, facts: Facts) -> str:
     on = _alternatives(why)
-    inside = f'"{key}" is written only when {on} runs' if on else f'"{key}" is written on some ways'
+    inside = f'"{key}" is written only when {on} runs' if on else f'"{key}" is written on some ways only'
     return f"{inside}, by {listed(why.writers)}." if why.writers else f"{inside}."
 
 
 def _alternatives(why: Why) -> str:
-    """The branches of a place in which the writers stand, as a reader knows them: one of them runs."""
+    """The branches that hold the writers, in words: only one of them runs."""
     children = [child for child in why.step.children if any(_inside(w, child) for w in why.writers)]
     names = [branch_names(why.step, [child]) for child in children]
     return " or ".join(names if len(names) <= 4 else [*names[:3], f"one of {len(names) - 3} more"])
@@ -302,7 +305,7 @@ def _source(key: str, why: Why, facts: Facts) -> str:
 
 
 def _places(key: str, why: Why) -> str:
-    """Where in source a step writes a key, as far as that shows it."""
+    """The places in source where a step writes a key, in parentheses; empty if none is known."""
     places = sorted({one.where for one in written_in_source(why.step.node) if one.key == key})
     return f" ({', '.join(places)})" if places else ""
 
@@ -327,11 +330,11 @@ def _left(key: str, why: Why, facts: Facts) -> str:
 
 
 def _context(key: str, why: Why, facts: Facts) -> str:
-    return f'"{key}" is written by the context of {why.step.name}, if there is something to make it of.'
+    return f'"{key}" is written by the context of {why.step.name}, and only if there is something to write.'
 
 
 def _gate(key: str, why: Why, facts: Facts) -> str:
-    return f'"{key}" is written by {why.step.name} only if it asks: not where no approval is required.'
+    return f'"{key}" is written by {why.step.name} only if it asks: not if no approval is required.'
 
 
 def _null(key: str, why: Why, facts: Facts) -> str:

@@ -1,4 +1,9 @@
-"""The conversation at one point of a run: who may have spoken, and who spoke last."""
+"""The conversation at one point of a run: its possible speakers, and the last one.
+
+A `History` is a linked list that grows at its end: `Said` adds one message, `AnyOf` and `AllOf` join
+alternatives and parallel branches. States share these lists, so a fork costs nothing. `heard` collects the
+speakers only when a check asks, and keeps the result for each join, because many listeners share it.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +14,12 @@ from typing import Final, NamedTuple, TypeVar
 from adk_fluent.analysis.plan import Branch, Step
 
 MOST: Final = 64
-"""How many last speakers are followed; more than this many optional steps in a row are not told apart."""
+"""The most last speakers that are kept, for example after so many optional steps in a row."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Said:
-    """After all that was said `before`, `step` spoke on a branch; if not `certain`, it may have."""
+    """A history that continues `before` with a message of `step`, on a branch; optional if not `certain`."""
 
     step: Step
     branch: Branch
@@ -24,14 +29,14 @@ class Said:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AnyOf:
-    """One of several conversations took place."""
+    """A history that is one of several."""
 
     ways: tuple[History | None, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AllOf:
-    """Several conversations took place at the same time."""
+    """A history of several conversations that took place at the same time."""
 
     ways: tuple[History | None, ...]
 
@@ -43,9 +48,9 @@ class Talk(NamedTuple):
     """The conversation at one point.
 
     Attributes:
-        history: everything said so far.
-        last: who spoke last, so that the next model is the first to react.
-        edges: steps whose answer is passed on in pieces to whatever comes right after them.
+        history: all messages so far.
+        last: the possible last speakers: the next model is the first to react to them.
+        edges: steps whose answer is streamed to the step directly after them.
     """
 
     history: History | None = None
@@ -53,13 +58,13 @@ class Talk(NamedTuple):
     edges: tuple[Step, ...] = ()
 
     def spoke(self, step: Step, branch: Branch, *, certain: bool = True) -> Talk:
-        """After `step` has spoken on a conversation branch."""
+        """The conversation after `step` has spoken on a branch."""
         last = (step,) if certain else _union([(step,), self.last])
         return Talk(Said(step, branch, certain, self.history), last)
 
     @classmethod
     def either(cls, talks: Sequence[Talk]) -> Talk:
-        """After one of several."""
+        """The conversation after one of several."""
         first = talks[0]
         if all(talk is first for talk in talks):
             return first
@@ -70,7 +75,7 @@ class Talk(NamedTuple):
 
     @classmethod
     def both(cls, talks: Sequence[Talk], before: Talk) -> Talk:
-        """After several at the same time, each of which went on from `before`."""
+        """The conversation after several at the same time, each of which continued `before`."""
         spoke = [talk for talk in talks if talk.history is not before.history]
         if not spoke:
             return before._replace(edges=())
@@ -83,24 +88,24 @@ def _union(groups: Sequence[tuple[Step, ...]]) -> tuple[Step, ...]:
 
 
 Voice = tuple[Step, Branch]
-"""A step that speaks, on a branch; a transfer may make it speak on another than where it stands."""
+"""A step that speaks, and the branch; after a transfer it may speak on the branch of the transfer."""
 
 
 Known = dict["AnyOf | AllOf", "dict[Voice, bool]"]
-"""Who spoke in conversations that took one of several ways, or several: found once for all listeners."""
+"""The speakers of each join in a history, found once for all listeners."""
 
 
 def heard(
     situations: Sequence[tuple[History | None, Branch]], known: Known | None = None
 ) -> Mapping[Step, bool]:
-    """Who may have spoken, so that a listener could hear it, in any of several situations.
+    """The speakers whose messages may be in the history of a listener, in any of several situations.
 
     Args:
-        situations: what was said before the listener ran and the branch it ran on, once per situation.
-        known: what was found for other listeners; it grows.
+        situations: the history and the branch of the listener, once per situation.
+        known: the speakers of the joins that were found for other listeners; this function adds to it.
 
     Returns:
-        Speaker → whether it is certain, in every situation.
+        Speaker → true if the message is there in every situation.
     """
     known = {} if known is None else known
     ways: list[dict[Step, bool]] = []
@@ -114,17 +119,17 @@ def heard(
 
 
 def turn(situations: Sequence[tuple[History | None, Branch]], listener: Step) -> Mapping[Step | None, bool]:
-    """Whom a model hears that ADK shows the current turn only.
+    """The speakers for a model that receives only the current turn (`include_contents="none"`).
 
-    The turn starts with what the user or another agent said last. What the model itself said since then
-    belongs to it.
+    The turn starts with the last message of the user or of another agent. The model's own messages since then
+    belong to it.
 
     Args:
-        situations: what was said before the listener ran and the branch it ran on, once per situation.
+        situations: the history and the branch of the listener, once per situation.
         listener: the model.
 
     Returns:
-        Speaker, `None` for the user → whether it is certain, in every situation.
+        Speaker, `None` for the user → true if the message is there in every situation.
     """
     found: dict[Step | None, None] = {}
     for history, branch in situations:
@@ -148,12 +153,12 @@ def turn(situations: Sequence[tuple[History | None, Branch]], listener: Step) ->
 
 
 def audible(spoken_on: Branch, branch: Branch) -> bool:
-    """Whether what is said on one conversation branch is heard on another."""
+    """True if a listener on `branch` receives messages of the branch `spoken_on`."""
     return branch[: len(spoken_on)] == spoken_on or not branch
 
 
 def _voices(history: History | None, known: Known) -> dict[Voice, bool]:
-    """Everybody who spoke, and whether certainly; without recursion, since conversations are long."""
+    """All speakers of a history: true if certain. Not recursive, because histories can be long."""
     latest, before = _since_fork(history)
     pending = [before] if before is not None else []
     while pending:
@@ -170,7 +175,7 @@ def _voices(history: History | None, known: Known) -> dict[Voice, bool]:
 
 
 def _since_fork(history: History | None) -> tuple[dict[Voice, bool], AnyOf | AllOf | None]:
-    """Who spoke since the conversation last came of several ways, and that place."""
+    """The speakers since the last join of a history, and that join."""
     latest: dict[Voice, bool] = {}
     while isinstance(history, Said):
         voice = (history.step, history.branch)

@@ -1,13 +1,19 @@
-"""Whose words may be in the values of the state: found by following what each was made of."""
+"""The provenance of a value in state: the authors whose words may be in it, and its last writers.
+
+Both are found by following the sources that the walk noted in each `Fact`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from adk_fluent.analysis.keys.effects import StepKeys
-from adk_fluent.analysis.origins import (
+from adk_fluent.analysis.plan import Step
+from adk_fluent.analysis.values.fact import (
     ANYBODY,
+    PRESENT,
+    UNKNOWN,
+    Fact,
     Gathered,
     InitialValue,
     Sources,
@@ -15,19 +21,18 @@ from adk_fluent.analysis.origins import (
     WrittenIn,
     captured,
 )
-from adk_fluent.analysis.plan import Step
-from adk_fluent.analysis.values.fact import Fact
+from adk_fluent.analysis.values.key_effects import StepKeys
 from adk_fluent.ir.nodes import CaptureNode
 
 
 @dataclass(slots=True)
 class Words:
-    """Whose words may be in some values.
+    """The authors whose words may be in some values.
 
     Attributes:
         steps: agents and remote agents.
-        user: whether they may be the user's.
-        anybody: whether they may be those of any agent of the tree.
+        user: true if the user may be an author.
+        anybody: true if any agent of the tree may be an author.
         before: keys whose value may be from before the run.
     """
 
@@ -38,11 +43,11 @@ class Words:
 
 
 def words_in(facts: Iterable[Fact], steps: list[Step], keys: StepKeys) -> Words:
-    """Whose words may be in the values that these facts are about.
+    """The authors whose words may be in the values of these facts.
 
     Args:
         steps: all steps of the plan.
-        keys: what they do with state keys.
+        keys: the effects of the steps on state keys.
     """
     found = Words()
     pending: list[object] = list(facts)
@@ -71,7 +76,7 @@ def words_in(facts: Iterable[Fact], steps: list[Step], keys: StepKeys) -> Words:
 
 
 def writers_in(place: WrittenIn, steps: list[Step], keys: StepKeys) -> Sources:
-    """The agents whose words may be written to a key there."""
+    """The sources of the values that steps inside may write to a key."""
     found: list[object] = []
     for inner in place.inside(steps):
         if place.key in keys.writes(inner):
@@ -82,13 +87,41 @@ def writers_in(place: WrittenIn, steps: list[Step], keys: StepKeys) -> Sources:
 
 
 def _own_words(step: Step, key: str) -> Sources:
-    """What a step that writes a key makes its value of, as far as that shows without walking there."""
+    """The sources of the value that a step writes to a key, without the facts at that step."""
     if step.is_model and step.node.output_key == key:
         return (step,)
-    # A capture alone copies the words of others as they were.
+    # Only a capture copies what others said without a change.
     return captured(step.node) if isinstance(step.node, CaptureNode) else (ANYBODY,)
 
 
 def _speakers_in(step: Step, steps: list[Step]) -> Sources:
     inside = list(step.walk(steps))
     return (ANYBODY,) if any(s.target for s in inside) else tuple(s for s in inside if s.is_model)
+
+
+def put_by(facts: Iterable[Fact], steps: list[Step], keys: StepKeys) -> list[Step]:
+    """The steps that may have written the values of these facts, in order.
+
+    Args:
+        steps: all steps of the plan.
+        keys: the effects of the steps on state keys.
+    """
+    found: set[Step] = set()
+    pending: list[object] = list(facts)
+    seen: set[object] = set()
+    while pending:
+        source = pending.pop()
+        if isinstance(source, Fact) and source.by is not None:
+            if source.mask & (PRESENT | UNKNOWN):
+                found.add(source.by)
+        elif isinstance(source, Fact | Gathered | WrittenIn) and source not in seen:
+            seen.add(source)
+            if isinstance(source, WrittenIn):
+                inside = list(source.inside(steps))
+                found.update(step for step in inside if source.key in keys.writes(step))
+                pending += [WrittenIn(step.target, source.key) for step in inside if step.target]
+            elif isinstance(source, Gathered):
+                pending += source.facts
+            elif source.mask & (PRESENT | UNKNOWN):
+                pending += source.of
+    return sorted(found, key=lambda step: step.index)

@@ -1,7 +1,16 @@
-"""The data-flow engine: one walk over the tree in running order that notes what is known at every step.
+"""The data-flow analysis: one walk over the tree, in the order in which steps run.
 
-A loop's body is walked twice, once for the first round and once for the later ones, and again only if the
-later rounds bring something new; everything else is walked once.
+Idea: an abstract interpreter. `visit` passes a step with the `Knowledge` at that point. It adds the facts to
+the reads of the step, then changes the knowledge as the step would change the state. A composite forks the
+knowledge for its children and joins the forks: `join` if one child runs, `both` if all run in parallel.
+
+Invariant: the knowledge at a step includes every run that reaches it. So "present" and "never" are proofs.
+
+Loops: the body is walked once for the first round, and then for later rounds until a round adds no new
+possibility, at most `_ROUNDS` times. The first round is kept apart because a key is often missing only there.
+A transfer leaves its sequence or starts a composite again; the walk notes the state in `skipped` or
+`restarts`, and the composite joins it at its end or start. The usual fixed point over a control-flow graph
+would lose which composite made a key uncertain, and the messages name that (`Why`).
 """
 
 from __future__ import annotations
@@ -10,51 +19,45 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final, cast
 
-from adk_fluent.analysis.flow import Flow
-from adk_fluent.analysis.origins import InitialValue, Person, SpokenIn, captured
-from adk_fluent.analysis.plan import Step, plan
-from adk_fluent.analysis.talk.history import Talk
-from adk_fluent.analysis.values.comparing import covers
+from adk_fluent.analysis.agent_walk import ModelWalk
+from adk_fluent.analysis.data_flow import Flow
+from adk_fluent.analysis.history import Talk
+from adk_fluent.analysis.plan import Step, coordinator_of, left_early, owner_of, plan
+from adk_fluent.analysis.values.comparisons import covers, exhaustive
 from adk_fluent.analysis.values.fact import (
     ABSENT,
     PRESENT,
     STATUS,
     Fact,
+    InitialValue,
+    Person,
+    SpokenIn,
     Why,
     alternatives,
+    captured,
     item_of,
     stored_values,
     written,
 )
+from adk_fluent.analysis.values.key_effects import Siblings
 from adk_fluent.analysis.values.knowledge import Knowledge
-from adk_fluent.analysis.values.matches import exhaustive
-from adk_fluent.analysis.values.operations import apply_transform, supposing
-from adk_fluent.analysis.values.siblings import Siblings
-from adk_fluent.analysis.walk.agents import ModelWalk
-from adk_fluent.analysis.walk.side_effects import (
-    coordinator_of,
+from adk_fluent.analysis.values.updates import (
+    apply_transform,
     cross,
     fail,
-    left_early,
     maybe_write,
     meanwhile,
-    owner_of,
     pause,
+    supposing,
 )
 from adk_fluent.ir import execution
 from adk_fluent.ir.annotations import NO_ANNOTATIONS
 from adk_fluent.ir.base import Node
-from adk_fluent.ir.nodes import (
-    ArtifactNode,
-    CaptureNode,
-    GateNode,
-    NativeNode,
-    TransformNode,
-)
+from adk_fluent.ir.nodes import ArtifactNode, CaptureNode, GateNode, NativeNode, TransformNode
 from adk_fluent.ir.scopes import is_temporary
 
 _ROUNDS: Final = 8
-"""Walks of a loop's body at most; each further one must have brought something new about some key."""
+"""The most walks over a loop's body. Each further walk happens only if the last one found something new."""
 
 
 def flow_of(
@@ -65,13 +68,13 @@ def flow_of(
     resolved: bool = False,
     later_run: bool = False,
 ) -> Flow:
-    """Walk a tree.
+    """Walk a tree and find the facts about its reads, writes and conversation.
 
     Args:
-        state: what is in the session's state before the run; a key that holds `None` may be missing.
-        open_state: whether there may be more in it.
-        resolved: whether `resolve_names` has named the tree.
-        later_run: whether an earlier run of the session may have left there whatever the tree writes.
+        state: the session's state before the run; a key that holds `None` may be missing.
+        open_state: true if the state may hold more keys.
+        resolved: true if `resolve_names` has named the tree.
+        later_run: true if an earlier run of the session may have left every key that the tree writes.
     """
     flow = Flow(plan(root, resolved=resolved))
     start = Knowledge()
@@ -89,12 +92,15 @@ def flow_of(
 
 
 class _Walk(ModelWalk):
-    """The walk itself.
+    """The walk over all kinds of steps.
 
     Attributes:
-        later: loop → what is known at the start of its rounds but the first, of the keys its body touches.
-        skipped: sequence or loop → states in which a transfer skipped the rest of it.
+        later: loop → the facts at the start of its later rounds, for the keys that its body changes.
+        skipped: sequence or loop → states in which a transfer skipped its remaining steps.
         restarts: composite → states in which a transfer inside started it again.
+        skipping: composites that a transfer may leave.
+        restarting: composites that a transfer may start again.
+        transferring: the targets of the transfers that the walk follows now; each at most twice.
     """
 
     def __init__(self, flow: Flow) -> None:
@@ -106,7 +112,7 @@ class _Walk(ModelWalk):
         self.transferring: list[Step] = []
 
     def visit(self, step: Step, state: Knowledge) -> None:
-        """Record what the step meets in `state` and what it does to it."""
+        """Pass a step: note the facts in `state` that it reads, then change `state` as the step does."""
         if state.dead:
             return
         self.flow.visits[step] = self.flow.visits.get(step, 0) + 1
@@ -114,7 +120,7 @@ class _Walk(ModelWalk):
         if annotations is not NO_ANNOTATIONS and annotations.boundary is not None:
             cross(step, state)
         if state.talk.edges and not isinstance(step.node.runs, _PASSING):
-            self._take_pieces(step, state)
+            self._note_stream(step, state)
         if step in self.restarting:
             self._run_again(step, state)
         else:
@@ -124,7 +130,10 @@ class _Walk(ModelWalk):
             state.talk = state.talk._replace(edges=speakers)
 
     def _pass(self, step: Step, state: Knowledge) -> None:
-        """Pass a step by how it runs its children, or by its type; a frame may touch keys, too."""
+        """Pass a step with the function for its way to run children, or for its type.
+
+        A composite may also read keys before its children run, and write keys after them.
+        """
         node = step.node
         if isinstance(node.runs, _FRAMES):
             self.reads(step, state)
@@ -133,7 +142,7 @@ class _Walk(ModelWalk):
             for key in self.flow.keys.writes(step):
                 state.set(key, written(step))
 
-    def _take_pieces(self, step: Step, state: Knowledge) -> None:
+    def _note_stream(self, step: Step, state: Knowledge) -> None:
         for speaker in state.talk.edges:
             self.flow.edges[speaker, step] = None
         state.talk = state.talk._replace(edges=())
@@ -146,13 +155,13 @@ class _Walk(ModelWalk):
         maybe_write(state, step, step.node.seen, always=True)
 
     def step(self, step: Step, state: Knowledge) -> None:
-        """What only reads and writes keys."""
+        """Pass a step that only reads and writes keys."""
         self.reads(step, state)
         for key in self.flow.keys.writes(step):
             state.set(key, written(step))
 
     def gate(self, step: Step, state: Knowledge) -> None:
-        """The run may stop here; what is written is the payload of an approval, if one is asked for."""
+        """Pass a gate: the run may pause here, and an approval may write its payload."""
         self.reads(step, state)
         pause(step, state)
         for key in self.flow.keys.writes(step):
@@ -164,7 +173,7 @@ class _Walk(ModelWalk):
             state.set(key, written(step, str, of=captured(step.node)))
 
     def transfer(self, step: Step, state: Knowledge) -> None:
-        """The target runs instead of the rest of what encloses the transfer."""
+        """Pass a transfer: the target runs instead of the remaining steps around the transfer."""
         self.reads(step, state)
         target = step.target
         if target is not None:
@@ -184,15 +193,15 @@ class _Walk(ModelWalk):
             self.shift = (len(target.branch), self.branch(step))
             self.visit(target, moved)
             if (boss := coordinator_of(target)) is not None:
-                self._pass_on(boss, step, moved)
+                self._hand_on_to_peers(boss, step, moved)
             self.entered, self.shift = entered, shift
             self.transferring.pop()
         if owner is not None:
             meanwhile(step, owner, moved, self.flow.plan)
             self.skipped.setdefault(owner, []).append(moved)
 
-    def _pass_on(self, boss: Step, step: Step, state: Knowledge) -> None:
-        """A sub-agent that got control by a transfer step may hand over to the agents it stands among."""
+    def _hand_on_to_peers(self, boss: Step, step: Step, state: Knowledge) -> None:
+        """Record that the target, a sub-agent, may hand over to the other agents of its coordinator."""
         among = state.fork()
         self.visit(boss, among)
         state.join([state.fork(), among], "delegate", step)
@@ -200,7 +209,7 @@ class _Walk(ModelWalk):
     # --- composites -------------------------------------------------------------------------------
 
     def _run_again(self, step: Step, state: Knowledge) -> None:
-        """A composite that a transfer inside may start again."""
+        """Pass a composite that a transfer inside may start again."""
         self.entered[step] = state
         ends: list[Knowledge] = []
         scope, known = state.fork(), dict[str, Fact]()
@@ -222,7 +231,7 @@ class _Walk(ModelWalk):
         state.join(ends, "loop", step)
 
     def sequence(self, step: Step, state: Knowledge) -> None:
-        """The children in order; a transfer may skip the rest of them."""
+        """Pass the children in order; a transfer may skip the remaining ones."""
         if step not in self.skipping:
             self._in_turn(step, state)
             return
@@ -241,14 +250,14 @@ class _Walk(ModelWalk):
         for place, child in enumerate(step.children):
             passage = passages.get(place - 1)
             if passage is not None and passage.taking == "runs":
-                self._on_pieces(child, state, before)
+                self._on_chunks(child, state, before)
                 continue
             if passage is None or not passage.taking:
                 before = state.talk
             self.visit(child, state)
 
-    def _on_pieces(self, step: Step, state: Knowledge, before: Talk) -> None:
-        """A step that runs on each piece of the last answer hears it, and what was said `before` that."""
+    def _on_chunks(self, step: Step, state: Knowledge, before: Talk) -> None:
+        """Pass a step that runs for each chunk of an answer; it sees the answer and the history `before`."""
         whole, piece = state.talk, before
         for speaker in whole.last:
             piece = piece.spoke(speaker, self.branch(speaker), certain=len(whole.last) == 1)
@@ -276,7 +285,7 @@ class _Walk(ModelWalk):
         state.join(ends, "loop", step)
 
     def _round(self, step: Step, state: Knowledge, scope: Knowledge) -> list[Knowledge]:
-        """One round; gives the states in which the loop may end with it."""
+        """Pass one round; give the states in which the loop may end after it."""
         self.entered[step] = state
         self.sequence(step, scope)
         left = [end.snapshot(state) for end in self.left.pop(step, ())]
@@ -285,7 +294,7 @@ class _Walk(ModelWalk):
         return [scope, *left]
 
     def _next(self, state: Knowledge, scope: Knowledge, known: Mapping[str, Fact]) -> Knowledge:
-        """The state at the start of the next round, given all that any round before left behind."""
+        """The state at the start of the next round, with the facts that all earlier rounds left."""
         again = scope.snapshot(state)
         for key, fact in known.items():
             again.set(key, fact.with_mask(fact.mask))
@@ -293,7 +302,7 @@ class _Walk(ModelWalk):
         return again
 
     def _merged(self, step: Step, known: Mapping[str, Fact], scope: Knowledge) -> dict[str, Fact] | None:
-        """What rounds leave behind, those before and this one; `None` if this one brings nothing new."""
+        """The facts that the earlier rounds and this one leave; `None` if this one adds no possibility."""
         merged = dict(known)
         new = False
         for key in scope.facts:
@@ -321,7 +330,7 @@ class _Walk(ModelWalk):
             fail(self.flow.keys, state, child, step)
 
     def _wait_for_others(self, step: Step, branches: list[Knowledge]) -> None:
-        """A pause in one branch takes the `temp:` keys that others have written by then."""
+        """Record that a pause in one branch may lose the `temp:` keys that other branches have written."""
         stops = [self.flow.keys.effects(child).pauses for child in step.children]
         for index, branch in enumerate(branches):
             other = next((stop for number, stop in enumerate(stops) if stop and number != index), None)
@@ -355,7 +364,7 @@ class _Walk(ModelWalk):
         state.join(ways, "branch", step, or_none=open_end)
 
     def _chooses_always(self, step: Step, state: Knowledge) -> bool:
-        """Whether one of the tests of a route without `otherwise` holds in any case."""
+        """True if one of the tests of a route without `otherwise` always holds."""
         tests, key = step.node.runs.tests, step.node.runs.key
         if exhaustive(tests):
             return True
@@ -398,7 +407,7 @@ COMPOSITES: Final[Mapping[type[execution.Execution], _Visitor]] = {
     execution.Wrapped: _Walk.body,
     execution.ByModel: _Walk.agent,
 }
-"""How the walk passes a node that runs others, in it or elsewhere, by how it runs them."""
+"""The function that passes a composite, for each way to run children."""
 
 LEAVES: Final[Mapping[type[Node], _Visitor]] = {
     TransformNode: _Walk.transform,
@@ -407,7 +416,7 @@ LEAVES: Final[Mapping[type[Node], _Visitor]] = {
     CaptureNode: _Walk.capture,
     NativeNode: _Walk.native,
 }
-"""How it passes steps that do more than read and write keys."""
+"""The function that passes a step without children, unless it only reads and writes keys."""
 
 
 def _visitor(node: Node) -> _Visitor:
@@ -415,7 +424,7 @@ def _visitor(node: Node) -> _Visitor:
 
 
 _FRAMES: Final = tuple(way for way in execution.SILENT_FRAMES if way is not execution.Repeated)
-"""What reads before its children run; a loop looks at the state after each round."""
+"""Composites that read state before their children run; a loop reads it after each round."""
 
 _PASSING: Final = (*execution.SILENT_FRAMES, execution.PerItem)
-"""What comes to these in pieces goes on to their first steps."""
+"""Composites that pass a streamed answer on to their first steps."""

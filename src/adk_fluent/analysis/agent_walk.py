@@ -1,25 +1,26 @@
-"""How the walk passes a model: whom it hears, what it reads, what it writes, and whom it may hand over to."""
+"""The part of the walk that passes agents: their history, reads, writes and transfers."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from adk_fluent.analysis.flow import Flow
-from adk_fluent.analysis.keys.effects import nullable
-from adk_fluent.analysis.origins import ANYBODY, Gathered
-from adk_fluent.analysis.plan import Branch, Step
-from adk_fluent.analysis.talk.history import heard
-from adk_fluent.analysis.values.fact import ABSENT, PRESENT, REMOVED, UNKNOWN, Fact, Why, written
-from adk_fluent.analysis.values.knowledge import Knowledge
-from adk_fluent.analysis.values.read import Read
-from adk_fluent.analysis.walk.side_effects import (
-    call_functions,
-    may_hand_over,
-    may_return,
-    maybe_write,
-    pause,
-    use_tools,
+from adk_fluent.analysis.data_flow import Flow, Read
+from adk_fluent.analysis.history import heard
+from adk_fluent.analysis.plan import Branch, Step, may_hand_over, may_return
+from adk_fluent.analysis.values.fact import (
+    ABSENT,
+    ANYBODY,
+    PRESENT,
+    REMOVED,
+    UNKNOWN,
+    Fact,
+    Gathered,
+    Why,
+    written,
 )
+from adk_fluent.analysis.values.key_effects import nullable
+from adk_fluent.analysis.values.knowledge import Knowledge
+from adk_fluent.analysis.values.updates import call_functions, maybe_write, pause, use_tools
 from adk_fluent.context.spec import Context
 from adk_fluent.ir.annotations import ContextSpec
 from adk_fluent.ir.base import UNSET
@@ -28,18 +29,18 @@ from adk_fluent.ir.nodes import AgentNode, NativeNode
 from adk_fluent.ir.tools import ends_loops
 
 _BESIDE: Final = frozenset({"annotations", "declared_writes", "output_schema", "written_fields"})
-"""The fields of an agent that say more about what its answer writes than its output key does."""
+"""The fields of an agent by which its answer may write other keys than the output key."""
 
 
 class ModelWalk:
-    """The part of the walk that passes models; composites are the other part.
+    """The part of the walk that passes agents; `state_walk._Walk` adds the other steps and the composites.
 
     Attributes:
-        flow: what is found.
-        entered: composite → the state in which it was entered last.
+        flow: the result.
+        entered: composite → the state at its last start.
         left: loop → states in which an agent ended it.
-        gathered: composite and key → what the key held at the end of its rounds.
-        shift: after a transfer, the depth of the target's own branch, and the branch it runs on instead.
+        gathered: composite and key → the facts about the key at the end of each round.
+        shift: after a transfer, the depth of the target's own branch, and the branch of the transfer.
     """
 
     def __init__(self, flow: Flow) -> None:
@@ -50,20 +51,20 @@ class ModelWalk:
         self.shift: tuple[int, Branch] = (0, ())
 
     def visit(self, step: Step, state: Knowledge) -> None:
-        """Record what a step inside meets in `state` and what it does to it."""
+        """Pass a step: note the facts in `state` that it reads, then change `state` as the step does."""
 
     def branch(self, step: Step) -> Branch:
-        """The conversation branch a step runs on now: after a transfer, that of the transfer."""
+        """The conversation branch on which a step runs now: after a transfer, that of the transfer."""
         depth, base = self.shift
         return base + step.branch[depth:]
 
     def reads(self, step: Step, state: Knowledge) -> None:
-        """Note what is known about everything the step reads."""
+        """Add to each read of the step the fact about its key."""
         for read in self.flow.reads_of(step):
             read.meets(state.look(read.key))
 
     def gather(self, step: Step, key: str, fact: Fact) -> Gathered:
-        """Note what a key holds at the end of a round; in the next it may be made of that of any round."""
+        """Add the fact about a key at the end of a round: a later value may come from any earlier round."""
         gathered = self.gathered.setdefault((step, key), Gathered())
         gathered.facts.append(fact)
         return gathered
@@ -79,7 +80,7 @@ class ModelWalk:
         late: list[Read] = []
         for read in self.flow.reads_of(step):
             (late if read.via in ("tool", "callback") else early).append(read)
-        self._ask(step, state, early)
+        self._read_for_request(step, state, early)
         if node.tools:
             self._use_tools(step, state, early)
         for name in ("before_model_callback", "after_model_callback"):
@@ -102,20 +103,20 @@ class ModelWalk:
         if "after_agent_callback" in given:
             call_functions(state, step, given["after_agent_callback"])
 
-    def _ask(self, step: Step, state: Knowledge, reads: list[Read]) -> None:
-        """Note what an agent's model is asked with."""
+    def _read_for_request(self, step: Step, state: Knowledge, reads: list[Read]) -> None:
+        """Add to each read of an agent's request the fact about its key."""
         for read in reads:
             read.meets(self._before_asking(step, read.key, state))
 
     def _use_tools(self, step: Step, state: Knowledge, reads: list[Read]) -> None:
-        """A tool may stop the run for a person; then the agent begins anew, and its model is asked again."""
+        """Apply the writes of tools. A tool may stop the run for a person; then the agent starts again."""
         stops = step.node.may_pause
         if stops:
             pause(step, state)
             call_functions(state, step, step.node.given.get("before_agent_callback", ()))
         use_tools(state, step, step.node)
         if stops:
-            self._ask(step, state, reads)
+            self._read_for_request(step, state, reads)
 
     def _answer(self, step: Step, state: Knowledge) -> None:
         node: AgentNode = step.node
@@ -127,7 +128,7 @@ class ModelWalk:
         self.speak(step, state, certain=not node.children)
 
     def _write_beside(self, step: Step, node: AgentNode, state: Knowledge) -> None:
-        """What an answer writes beside the output key, and what it may leave without a value."""
+        """Record the other keys that an answer writes, and those that it may leave without a value."""
         for key in node.declared_writes:
             state.set(key, written(step))
         for field_ref in node.written_fields:
@@ -135,7 +136,7 @@ class ModelWalk:
             state.set(field_ref.key, written(step, field_ref.type, text))
         if (spec := node.annotations.context) is not None:
             surely = self._written_by(spec, step, state) if spec.access.writes else ()
-            for key in sorted(spec.access.writes):  # notes of its own, or what it makes of others' words
+            for key in sorted(spec.access.writes):  # notes, or a summary of the history
                 fact = written(step, of=(ANYBODY,))
                 if key in surely:
                     state.set(key, fact)
@@ -146,7 +147,7 @@ class ModelWalk:
             state.set(key, fact.with_mask(fact.mask | ABSENT | REMOVED, Why("null", step, (step,))))
 
     def _before_asking(self, step: Step, key: str, state: Knowledge) -> Fact:
-        """What the instruction meets at a key: its own context may just have written it."""
+        """The fact about a key for the instruction: the agent's context may have written it just before."""
         fact, spec = state.look(key), step.node.annotations.context
         if isinstance(spec, Context) and key in spec.made:
             fact = fact.or_else(ANYBODY)
@@ -154,80 +155,80 @@ class ModelWalk:
         return fact
 
     def _written_by(self, spec: ContextSpec, step: Step, state: Knowledge) -> frozenset[str]:
-        """The keys that a context writes in any case."""
+        """The keys that a context certainly writes."""
         if not isinstance(spec, Context):
             return frozenset()
         speakers = heard([(state.talk.history, self.branch(step))])
         return spec.surely_written(anything=any(speakers.values()))
 
     def speak(self, step: Step, state: Knowledge, *, certain: bool = True) -> None:
-        """Note that the step says something on its conversation branch."""
+        """Add a message of the step to the conversation, on its branch."""
         branch = self.branch(step)
         self.flow.voices[step, branch] = None
         state.talk = state.talk.spoke(step, branch, certain=certain)
 
-    def _meet(self, step: Step, state: Knowledge) -> None:
-        """Note in what conversation an agent is asked."""
+    def _note_situation(self, step: Step, state: Knowledge) -> None:
+        """Note the history and the branch with which an agent runs."""
         situation = (state.talk.history, self.branch(step))
         self.flow.situations.setdefault(step, []).append(situation)
 
     def _listen(self, step: Step, state: Knowledge) -> None:
-        self._meet(step, state)
+        self._note_situation(step, state)
         self.flow.upstream.setdefault(step, {}).update(dict.fromkeys(state.talk.last))
 
     def _delegate(self, step: Step, state: Knowledge) -> None:
-        """The agent answers, or hands over to one of its sub-agents, and that one perhaps to another."""
+        """Pass an agent with sub-agents: it answers, or hands over to one, which may hand over to another."""
         answered = state.fork()
         self._answer(step, answered)
         handed = state.fork()
-        self._speak_aside(step, handed)
+        self._speak_before_transfer(step, handed)
         ways = self.each(step, handed)
         if self.flow.visits[step] == 1:
-            ways += self._hand_on(step, state, ways)
+            ways += self._further_transfers(step, state, ways)
         state.join([answered, *(way.snapshot(state) for way in ways)], "delegate", step)
         state.talk = state.talk._replace(last=tuple(dict.fromkeys(state.talk.last)))
 
-    def _hand_on(self, step: Step, state: Knowledge, ways: list[Knowledge]) -> list[Knowledge]:
-        """A sub-agent that got control hands over to another, or back."""
+    def _further_transfers(self, step: Step, state: Knowledge, ways: list[Knowledge]) -> list[Knowledge]:
+        """The states after a sub-agent with control handed over to another sub-agent, or back."""
         again = state.fork()
         again.join([way.snapshot(state) for way in ways], "delegate", step)
         for key, fact in list(again.facts.items()):
             again.set(key, fact.or_else(self.gather(step, key, fact)))
         more: list[Knowledge] = []
         if any(may_return(child) for child in step.children):
-            self._meet(step, again)
+            self._note_situation(step, again)
             for read in self.flow.reads_of(step):
                 fact = again.look(read.key)
-                failed = read.level == "required" and read.status == "never"  # it never comes so far
+                failed = read.level == "required" and read.status == "never"  # the run has ended
                 if not (failed and fact.mask & UNKNOWN):
                     read.meets(fact)
             back = again.fork()
             self._answer(step, back)
             more.append(back)
-            self._speak_aside(step, again)
+            self._speak_before_transfer(step, again)
         more += self.each(step, again)
         for way in more:
             for key in way.facts:
                 self.gather(step, key, way.get(key))
         return more
 
-    def _speak_aside(self, step: Step, state: Knowledge) -> None:
-        """What a model may say beside handing over; nobody is expected to react to it."""
+    def _speak_before_transfer(self, step: Step, state: Knowledge) -> None:
+        """Note that a model may write text beside its transfer; the next agent does not react to that."""
         last = state.talk.last
         self.speak(step, state, certain=False)
-        if isinstance(step.node.output_key, str):  # newer ADKs store such text, too
+        if isinstance(step.node.output_key, str):  # newer releases of ADK store such text, too
             state.maybe(step.node.output_key, written(step), Why("delegate", step, (step,)))
         state.talk = state.talk._replace(last=last)
 
     def each(self, step: Step, state: Knowledge) -> list[Knowledge]:
-        """Visit every child in a fork of its own."""
+        """Visit every child, each in another fork of `state`; give the forks."""
         ways = [state.fork() for _ in step.children]
         for child, way in zip(step.children, ways, strict=True):
             self.visit(child, way)
         return ways
 
     def _leave_loop(self, step: Step, state: Knowledge) -> bool:
-        """The agent may end the nearest loop here, and then it need not answer; whether there is one."""
+        """Note that the agent may end the nearest loop, with or without an answer; false without a loop."""
         loop = next((outer for outer in step.above() if isinstance(outer.node.runs, Repeated)), None)
         if loop is None or loop not in self.entered:
             return False
@@ -242,7 +243,7 @@ class ModelWalk:
         state.join([answered], "left", step, or_none=True)
 
     def remote(self, step: Step, state: Knowledge) -> None:
-        """Pass a remote agent, in whose place its fallback may run."""
+        """Pass a remote agent, or its fallback, which runs if the remote agent fails."""
         self._listen(step, state)
         self.reads(step, state)
         answered = state.fork()
@@ -258,7 +259,7 @@ class ModelWalk:
         state.join(ways, "fallback", step)
 
     def native(self, step: Step, state: Knowledge) -> None:
-        """Pass an agent of ADK's whose inside is not known."""
+        """Pass a native agent, whose steps are not known."""
         node: NativeNode = step.node
         self._listen(step, state)
         self.reads(step, state)

@@ -1,28 +1,38 @@
-"""What a transform does to what is known about the state: the one place where effects are interpreted."""
+"""Changes of the knowledge about the keys: the effects of operations, callbacks, tools, failures and pauses.
+
+`state.effects` describes each operation as a tuple of effects. This is the only module that interprets them:
+`EFFECTS` has one function for each class of effect.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, Final
 
-from adk_fluent.analysis.origins import ANYBODY
-from adk_fluent.analysis.plan import Step
+from adk_fluent.analysis.plan import Plan, Step
 from adk_fluent.analysis.values.fact import (
     ABSENT,
+    ANYBODY,
     PRESENT,
     REMOVED,
     STATUS,
     UNKNOWN,
     Fact,
     Why,
+    WrittenIn,
     leaves_of,
     some,
     written,
 )
+from adk_fluent.analysis.values.key_effects import StepKeys
 from adk_fluent.analysis.values.knowledge import Knowledge
+from adk_fluent.ir import execution
+from adk_fluent.ir.functions import access, said, shown_by
 from adk_fluent.ir.matching import Match
+from adk_fluent.ir.nodes import AgentNode
 from adk_fluent.ir.scopes import is_session_scoped
+from adk_fluent.ir.sighting import NO_SIGHTINGS, Sightings
 from adk_fluent.state.effects import (
     AtOnce,
     Copies,
@@ -43,12 +53,120 @@ from adk_fluent.state.effects import (
     effects_of,
 )
 
+# --- callbacks, tools, failures and pauses --------------------------------------------------------
+
+
+def call_functions(state: Knowledge, step: Step, callbacks: tuple[object, ...]) -> None:
+    """Apply the writes of callbacks, which run each time."""
+    goes_on = True
+    for callback in callbacks:
+        touched = said(callback)
+        seen = NO_SIGHTINGS if touched is not None else shown_by(callback)
+        if touched is None and not seen.whole:
+            if step.node.annotations.adopted is not None:
+                maybe_write(state, step, seen)
+            state.forget(step)
+        for key in () if touched is None else touched.writes:
+            state.set(key, written(step, of=(ANYBODY,)))
+        if seen.whole:
+            maybe_write(state, step, seen, always=goes_on)
+            goes_on = goes_on and seen.returns_known and not seen.returns  # after `None`, ADK calls the next
+
+
+def use_tools(state: Knowledge, step: Step, node: AgentNode) -> None:
+    """Apply the writes of tools, which run only if the model calls them."""
+    if node.undeclared()[1]:
+        state.forget(step)
+    given = node.given
+    touched = [node.touched(tool) for tool in node.tools]
+    for name in ("before_tool_callback", "after_tool_callback", "on_tool_error_callback"):
+        touched += [access(callback) for callback in given.get(name, ())]
+    for facts in touched:
+        read = tuple(state.get(key) for key in sorted(facts.reads))
+        sources = (step, *read) if facts.reads_known else (ANYBODY,)
+        for key in sorted(facts.writes):
+            state.maybe(key, written(step, of=sources), Why("tool", step, (step,)))
+    for what, _, seen in node.sighted():
+        if what == "tool" and not seen.whole:
+            maybe_write(state, step, seen)
+
+
+def maybe_write(state: Knowledge, step: Step, seen: Sightings, *, always: bool = False) -> None:
+    """Apply the writes that the source of a function shows.
+
+    Args:
+        always: true if the function runs each time, so the keys that all its paths write are present.
+    """
+    for one in seen.writes:
+        if one.always and always:
+            state.set(one.key, written(step, of=(ANYBODY,)))
+        else:
+            state.maybe(one.key, written(step, of=(ANYBODY,)), Why("source", step, (step,)))
+
+
+def fail(keys: StepKeys, state: Knowledge, child: Step, step: Step) -> None:
+    """Record that a child may have done any part of its effects before it failed or was stopped."""
+    effects = keys.effects(child)
+    if effects.pauses is not None:
+        pause(effects.pauses, state)
+    for key, writer in effects.writes.items():
+        made = Fact(PRESENT, (writer,), of=(WrittenIn(child, key),))
+        state.maybe(key, made, Why("fallback", step, (writer,)))
+    gone = dict(effects.removes)
+    if effects.clears is not None:
+        gone = {**dict.fromkeys(state.session_keys(), effects.clears), **gone}
+    for key, writer in gone.items():
+        fact = state.get(key)
+        if not fact.mask & ABSENT:
+            made = fact.with_mask(fact.mask | ABSENT, Why("fallback", step, fact.writers))
+            made.removed_by = writer
+            state.set(key, made)
+    if effects.unknown is not None:
+        state.forget(effects.unknown)
+
+
+def cross(step: Step, state: Knowledge) -> None:
+    """Record an execution boundary: `temp:` keys do not cross it."""
+    for key in state.temp_keys():
+        fact = state.get(key)
+        if fact.mask & PRESENT:
+            state.set(key, fact.with_mask(fact.mask | ABSENT, Why("boundary", step, fact.writers)))
+
+
+def pause(step: Step, state: Knowledge, keys: Iterable[str] | None = None) -> None:
+    """Record that the run may pause at a step: it then loses its `temp:` keys.
+
+    Args:
+        keys: the `temp:` keys that may be lost. Default: all.
+    """
+    for key in sorted(state.temp_keys()) if keys is None else keys:
+        fact = state.get(key)
+        if fact.mask & PRESENT:
+            state.set(key, fact.lost_at(step))
+
+
+def meanwhile(step: Step, owner: Step, moved: Knowledge, steps: Plan) -> None:
+    """Add the messages of branches beside a transfer: these run to their end and may speak before it."""
+    inner = step
+    for outer in step.above():
+        if outer is owner:
+            return
+        if isinstance(outer.node.runs, execution.InParallel):
+            for other in steps.steps[outer.index : outer.end]:
+                if other.is_model and not inner.index <= other.index < inner.end:
+                    moved.talk = moved.talk.spoke(other, other.branch, certain=False)
+        inner = outer
+
+
+# --- state operations -----------------------------------------------------------------------------
+
+
 Before = Mapping[str, Fact]
-"""What was known, before the transform ran, about the keys of which it makes something."""
+"""The facts before the operation, for the keys that it reads to make new values."""
 
 
 def apply_transform(state: Knowledge, step: Step, node: Transform) -> None:
-    """Record what the transform `node`, run by `step`, does."""
+    """Record the effects of the operation `node`, which `step` runs."""
     effects = effects_of(node)
     before = {key: state.get(key) for effect in effects for key in effect.sources}
     for effect in effects:
@@ -94,7 +212,7 @@ def _may_write(state: Knowledge, step: Step, effect: MayWrite, before: Before) -
 
 
 def _copies(state: Knowledge, step: Step, effect: Copies, before: Before) -> None:
-    """Write a value that is there only if its source was."""
+    """Write a copy, which is present only if its source was."""
     value = before[effect.source]
     if effect.type is not None:
         made_of = tuple(before[key] for key in effect.sources)
@@ -111,7 +229,7 @@ def _copies(state: Knowledge, step: Step, effect: Copies, before: Before) -> Non
 
 
 def _perhaps(copied: Fact, was: Fact) -> Fact:
-    """What a key holds where nobody knows whether a value was copied to it."""
+    """The fact about a key to which a value may or may not have been copied."""
     kept = was.mask & (PRESENT | UNKNOWN)
     kind = copied.type if not kept or was.type == copied.type else None
     writers, texts = some(was.writers, copied.writers), some(was.text_of, copied.text_of)
@@ -156,7 +274,7 @@ def _packs(state: Knowledge, step: Step, effect: Packs, before: Before) -> None:
         state.set(root, Fact(mask, some(was.writers, (step,)), (), dict, of=(was, value)))
 
 
-# --- other transforms -----------------------------------------------------------------------------
+# --- operations that run other operations ---------------------------------------------------------
 
 
 def _apply_all(state: Knowledge, step: Step, nodes: tuple[Transform, ...]) -> None:
@@ -174,7 +292,7 @@ def _one_of(state: Knowledge, step: Step, effect: OneOf, before: Before) -> None
 
 
 def _at_once(state: Knowledge, step: Step, effect: AtOnce, before: Before) -> None:
-    """All on the same input; what a replacement removes or writes wins over a delta."""
+    """Run all operations on the same input; the writes and removals of a replacement win over a delta."""
     deltas: dict[str, Fact] = {}
     forks: list[Knowledge] = []
     for node in effect.steps:
@@ -195,7 +313,7 @@ def _at_once(state: Knowledge, step: Step, effect: AtOnce, before: Before) -> No
     for key, fact in deltas.items():
         over = replaced.pop(key, None)
         if over is not None and over.mask & ABSENT:
-            was = state.get(key).mask & STATUS  # what was not there cannot be removed
+            was = state.get(key).mask & STATUS  # an absent key cannot be removed
             kept = fact if was == ABSENT else over if was == PRESENT else fact.with_mask(PRESENT | ABSENT)
             fact = kept.or_else(over)
         state.set(key, fact.with_mask(fact.mask) if over is None or over.mask & ABSENT else over)
@@ -207,7 +325,7 @@ def _at_once(state: Knowledge, step: Step, effect: AtOnce, before: Before) -> No
 
 
 def assume(state: Knowledge, test: object) -> str | None:
-    """Record what follows from a comparison that held: its key, which is given back, is there."""
+    """Record that a comparison held, so its key is present. Return that key; `None` if nothing follows."""
     if isinstance(test, Match) and test.op != "ne" and not (test.op == "truthy" and not test.value):
         state.is_there(test.key)
         return test.key
@@ -215,7 +333,11 @@ def assume(state: Knowledge, test: object) -> str | None:
 
 
 def supposing(state: Knowledge, test: object, work: Callable[[], None]) -> None:
-    """Do `work` in a branch that runs only if a comparison holds; what follows it learns nothing of that."""
+    """Run `work` for a branch that is taken only if a comparison holds.
+
+    The branch knows that the compared key is present. That knowledge is taken back afterwards, because the
+    branch did not write the key.
+    """
     key = assume(state, test)
     assumed = state.facts.get(key) if key else None
     work()
@@ -239,4 +361,4 @@ EFFECTS: Final[Mapping[type[Effect], Callable[[Knowledge, Step, Any, Before], No
     OneOf: _one_of,
     AtOnce: _at_once,
 }
-"""How each kind of effect changes what is known."""
+"""The function that applies each class of effect."""

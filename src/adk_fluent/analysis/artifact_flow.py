@@ -1,7 +1,7 @@
-"""Which artifacts are there when a step runs: one walk over the tree in running order.
+"""The artifacts that exist when a step runs, found by one walk over the tree in the order of the steps.
 
-Of the state a run starts with, everything is known; of artifacts, nothing: earlier runs of the session, other
-sessions of the user, uploads and tools may have left any. So a file that nothing here saves is `UNKNOWN`.
+At the start of a run nothing is known about artifacts: earlier runs, other sessions of the user, uploads and
+tools may have left any. So a file that no step saves is `UNKNOWN`, not absent as a state key would be.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ from adk_fluent.ir.files import ANY_FILE, ArtifactUse
 if TYPE_CHECKING:
     from adk_fluent.analysis.facts import Facts
 
+
 _MARKS: Final = {"saves": PRESENT, "deletes": ABSENT}
 
 Known = dict[str, int]
-"""File → `PRESENT`, `ABSENT`, `UNKNOWN`, each set if it may be so; a file that is missing is `UNKNOWN`."""
+"""File → the set of `PRESENT`, `ABSENT` and `UNKNOWN` that are possible; `UNKNOWN` for files not in it."""
 
 
 @dataclass(slots=True)
@@ -29,9 +30,9 @@ class FileRead:
     """One artifact that one step reads.
 
     Attributes:
-        step: who reads.
-        use: which artifact, and what it means when there is none.
-        mask: what is known of it there, over all times that the step runs.
+        step: the reader.
+        use: the artifact, and the consequence if it does not exist.
+        mask: the possibilities for the artifact, over all times that the step runs.
     """
 
     step: Step
@@ -41,15 +42,15 @@ class FileRead:
 
 @dataclass(slots=True)
 class FileFlow:
-    """What is known of the artifacts of a tree.
+    """The knowledge about the artifacts of a tree.
 
     Attributes:
-        names: every file that something names.
+        names: every file that a step names.
         savers: file → the steps that may save it, in order.
         deleters: file → the steps that may delete it, in order.
-        anything: the steps that may save files whose names only a run tells.
-        reads: what is read where a run can come by, in order.
-        before: step → what is known before it runs; only what is not `UNKNOWN` stands there.
+        anything: the steps that may save files whose names are known only during a run.
+        reads: the reads that a run can reach, in order.
+        before: step → the knowledge before it runs, without files that are `UNKNOWN`.
     """
 
     names: tuple[str, ...] = ()
@@ -60,17 +61,17 @@ class FileFlow:
     before: dict[Step, Known] = field(default_factory=dict[Step, Known])
 
     def sources(self, read: FileRead) -> list[Step]:
-        """The other steps of which a version may be there when an artifact is read; in order."""
+        """The other steps whose version of the artifact a read may get, in order."""
         savers = self.savers.get(read.use.filename, ()) if read.mask & PRESENT else ()
         return [step for step in savers if step is not read.step and _may_precede(step, read.step)]
 
 
 def file_flow(facts: Facts) -> FileFlow:
-    """What is known of the artifacts of a tree."""
+    """The knowledge about the artifacts of a tree."""
     flow = FileFlow()
     uses = [(step, use) for step in facts.steps for use in step.node.artifact_uses()]
     if not uses:
-        return flow  # as of most trees
+        return flow  # most trees use no artifacts
     flow.names = tuple(dict.fromkeys(use.filename for _, use in uses if use.filename != ANY_FILE))
     for step, use in uses:
         if use.how == "saves" and use.filename == ANY_FILE:
@@ -79,14 +80,14 @@ def file_flow(facts: Facts) -> FileFlow:
             found = flow.savers if use.how == "saves" else flow.deleters
             if step not in (steps := found.setdefault(use.filename, [])):
                 steps.append(step)
-    walk = _Walk(flow, facts)
+    walk = _ArtifactWalk(flow, facts)
     walk.visit(facts.plan.root, {})
     flow.reads.sort(key=lambda read: read.step.index)
     return flow
 
 
 def _may_precede(step: Step, other: Step) -> bool:
-    """Whether a step may have run when another one does: before, a round before, or beside it."""
+    """True if a step may have run when another one does: before it, in an earlier round, or beside it."""
     both = next(around for around in (other, *other.above()) if around.index <= step.index < around.end)
     if any(
         isinstance(around.node.runs, (execution.Repeated, execution.PerItem))
@@ -99,12 +100,12 @@ def _may_precede(step: Step, other: Step) -> bool:
     )
 
 
-class _Walk:
-    """The walk itself.
+class _ArtifactWalk:
+    """The walk.
 
     Attributes:
-        jumps: whether transfers may skip or repeat anything, so that nothing is certain.
-        beside: what may happen to files in branches that run at the same time, outermost first.
+        jumps: true if the tree has transfers: they may skip or repeat any step, so nothing is certain.
+        beside: the possible changes by branches that run at the same time, outermost first.
     """
 
     def __init__(self, flow: FileFlow, facts: Facts) -> None:
@@ -116,16 +117,16 @@ class _Walk:
         self._touched: dict[Step, Known] = {}
 
     def visit(self, step: Step, known: Known) -> None:
-        """Note what a step meets in `known`, and change that to what is known after it."""
+        """Pass a step: note the files that it reads, then change `known` to the knowledge after the step."""
         if not self.facts.reaches(step):
             return
-        self._meanwhile(known)
+        self._add_parallel_changes(known)
         before = self.flow.before.get(step)
         self.flow.before[step] = dict(known) if before is None else _either([before, known])
         PASS[type(step.node.runs)](self, step, known)
 
-    def _meanwhile(self, known: Known) -> None:
-        """Note what may have happened elsewhere."""
+    def _add_parallel_changes(self, known: Known) -> None:
+        """Add the possible changes by parallel branches and transfers."""
         for touched in self.beside:
             _blend(known, touched)
         if self.jumps:
@@ -143,10 +144,10 @@ class _Walk:
         self.beside.pop()
 
     def uses(self, step: Step, known: Known) -> None:
-        """What the step itself does, in order."""
+        """Apply the reads and changes of the step itself, in order."""
         node = step.node
         for use in node.artifact_uses():
-            self._meanwhile(known)
+            self._add_parallel_changes(known)
             if use.how == "reads":
                 self._read(step, use, known)
             else:
@@ -159,7 +160,7 @@ class _Walk:
                 known[name] = known.get(name, UNKNOWN) | UNKNOWN
 
     def _named_by(self, use: ArtifactUse) -> tuple[str, ...]:
-        """The files that a use may be about."""
+        """The files that a use may concern."""
         return self.flow.names if use.filename == ANY_FILE else (use.filename,)
 
     def _read(self, step: Step, use: ArtifactUse, known: Known) -> None:
@@ -172,10 +173,10 @@ class _Walk:
         mask = known.get(use.filename, UNKNOWN)
         read.mask |= mask
         if use.certain and use.level == "required" and _is_sure(step):
-            known[use.filename] = PRESENT  # or the run has stopped
+            known[use.filename] = PRESENT  # without the file, the run has ended here
 
     def touched(self, step: Step) -> Known:
-        """What may come of each file inside a step: `PRESENT`, `ABSENT`, or anything."""
+        """The possible changes of each file inside a step: `PRESENT` if saved, `ABSENT` if deleted."""
         found = self._touched.get(step)
         if found is None:
             found = self._touched[step] = self._touches(step)
@@ -198,7 +199,7 @@ class _Walk:
             self.visit(child, known)
 
     def again(self, step: Step, known: Known) -> None:
-        """Later rounds meet what those before have left; an agent may end it anywhere."""
+        """Pass a loop: later rounds see the files of earlier ones, and an agent may end it at any step."""
         if step.node.runs.max_rounds > 1:
             _blend(known, self.touched(step))
         before = dict(known)
@@ -208,7 +209,7 @@ class _Walk:
             _blend(known, self.touched(step))
 
     def at_once(self, step: Step, known: Known) -> None:
-        """Any branch may be behind or before the others."""
+        """Pass parallel branches, each of which may run before or after any part of the others."""
         ways = [dict(known) for _ in step.children]
         for child, way in zip(step.children, ways, strict=True):
             self.visit_beside(child, way, (other for other in step.children if other is not child))
@@ -219,7 +220,7 @@ class _Walk:
         _settle(known, [after])
 
     def one_of(self, step: Step, known: Known) -> None:
-        """One branch, or none; or a remote agent, in whose place another step may run."""
+        """Pass a route, of which one branch or none runs, or a remote agent with its fallback."""
         ways = [dict(known) for _ in step.children]
         for child, way in zip(step.children, ways, strict=True):
             self.visit(child, way)
@@ -227,7 +228,7 @@ class _Walk:
         _settle(known, ways if closed else [*ways, known])
 
     def until_one_succeeds(self, step: Step, known: Known) -> None:
-        """What a branch has done with files stays done, also where it failed or lost."""
+        """Pass a fallback or race: the files of a branch stay as they are if the branch fails or loses."""
         ways: list[Known] = []
         start = dict(known)
         for child in step.children:
@@ -241,50 +242,50 @@ class _Walk:
         _settle(known, ways or [known])
 
     def per_item(self, step: Step, known: Known) -> None:
-        """The items run at the same time; there may be none."""
+        """Pass a map: its items run at the same time, and there may be none."""
         item = dict(known)
         for child in step.children:
             self.visit_beside(child, item, step.children)
         _settle(known, [known, item])
 
     def by_model(self, step: Step, known: Known) -> None:
-        """An agent, and those that it may hand over to, in any order."""
+        """Pass an agent and its sub-agents, which may run in any order."""
         self.uses(step, known)
         if not step.children:
             return
         for child in step.children:
             _blend(known, self.touched(child))
-        self.uses(step, known)  # one of them may hand back
+        self.uses(step, known)  # a sub-agent may hand back
         ways = [dict(known) for _ in step.children]
         for child, way in zip(step.children, ways, strict=True):
             self.visit(child, way)
         _settle(known, [known, *ways])
 
     def _may_end_early(self, step: Step) -> bool:
-        """Whether a model, or a callback, may end a loop or a fan-out from inside."""
+        """True if a tool or callback inside may end a loop or a fan-out."""
         inside = (inner.node for inner in step.walk(self.facts.steps))
         agents = (node.agent for node in inside)
         return any(agent is not None and (agent.tools or agent.callbacks) for agent in agents)
 
 
 def _is_sure(step: Step) -> bool:
-    """Whether a step does all it may do whenever it runs; a model may not, nor is a person always asked."""
+    """True if a step that runs performs its declared operations: a model may not, and a gate may not ask."""
     return not step.node.speaks and not step.node.asks
 
 
 def _may_do_anything(step: Step) -> bool:
-    """Whether a tool or callback may save and delete files without saying so."""
+    """True if a tool or callback may save and delete files without declaring it."""
     return step.node.agent is not None and bool(step.node.undeclared()[1])
 
 
 def _blend(known: Known, touched: Known) -> None:
-    """Note what may have come of files in the meantime."""
+    """Add possible changes to the knowledge."""
     for name, mark in touched.items():
         known[name] = known.get(name, UNKNOWN) | mark
 
 
 def _either(ways: Iterable[Known]) -> Known:
-    """What is known after one of several ways."""
+    """The knowledge after one of several ways."""
     found = list(ways)
     names = dict.fromkeys(name for way in found for name in way)
     return {name: _any_of(way.get(name, UNKNOWN) for way in found) for name in names}
@@ -298,14 +299,20 @@ def _any_of(masks: Iterable[int]) -> int:
 
 
 def _settle(known: Known, ways: Iterable[Known]) -> None:
-    """Let `known` be what is known after one of several ways."""
+    """Replace `known` by the knowledge after one of several ways."""
     after = _either(ways)
     known.clear()
     known.update(after)
 
 
 def _together(known: Known, ways: list[Known], touched: list[Known]) -> Known:
-    """What is known after all of several parallel branches."""
+    """The knowledge after several parallel branches that all ran.
+
+    Args:
+        known: the knowledge before them.
+        ways: the knowledge after each branch.
+        touched: the possible changes of each branch.
+    """
     after = dict(known)
     for name in dict.fromkeys(name for way in ways for name in way):
         here = [index for index, inside in enumerate(touched) if name in inside]
@@ -319,19 +326,19 @@ def _together(known: Known, ways: list[Known], touched: list[Known]) -> Known:
     return after
 
 
-_Pass = Callable[[_Walk, Step, Known], None]
+_Pass = Callable[[_ArtifactWalk, Step, Known], None]
 PASS: Final[Mapping[type[execution.Execution], _Pass]] = {
-    execution.Leaf: _Walk.uses,
-    execution.HandOver: _Walk.uses,
-    execution.ByModel: _Walk.by_model,
-    execution.InOrder: _Walk.in_order,
-    execution.Wrapped: _Walk.in_order,
-    execution.Repeated: _Walk.again,
-    execution.InParallel: _Walk.at_once,
-    execution.FirstMatch: _Walk.one_of,
-    execution.OnFailure: _Walk.one_of,
-    execution.FirstSuccess: _Walk.until_one_succeeds,
-    execution.RaceToSuccess: _Walk.until_one_succeeds,
-    execution.PerItem: _Walk.per_item,
+    execution.Leaf: _ArtifactWalk.uses,
+    execution.HandOver: _ArtifactWalk.uses,
+    execution.ByModel: _ArtifactWalk.by_model,
+    execution.InOrder: _ArtifactWalk.in_order,
+    execution.Wrapped: _ArtifactWalk.in_order,
+    execution.Repeated: _ArtifactWalk.again,
+    execution.InParallel: _ArtifactWalk.at_once,
+    execution.FirstMatch: _ArtifactWalk.one_of,
+    execution.OnFailure: _ArtifactWalk.one_of,
+    execution.FirstSuccess: _ArtifactWalk.until_one_succeeds,
+    execution.RaceToSuccess: _ArtifactWalk.until_one_succeeds,
+    execution.PerItem: _ArtifactWalk.per_item,
 }
-"""How the walk passes a node, by how it runs its children."""
+"""The function that passes a step, for each way to run children."""

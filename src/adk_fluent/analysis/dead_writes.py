@@ -1,8 +1,15 @@
-"""Which values are written again before anybody reads them.
+"""Dead writes: values that a later step certainly overwrites before any step reads them.
 
-One walk over the tree against the order in which it runs. It carries the keys that will certainly be written
-again before they are read, each with the step that does so; what is written while its key is among them is
-written for nothing. Where it is not certain what runs, a key leaves them, so that nothing is said wrongly.
+Idea: the liveness analysis of compilers. One walk passes the tree in reverse order. It carries `ahead`: the
+keys that will certainly be written again before they are read, each with the step that does so. A write to a
+key in `ahead` is dead.
+
+Invariant: a key is in `ahead` only if this holds for every run. So a read, a step that may read anything, or
+a way that may skip the write takes the key out of it. At a choice, only the keys that are ahead on all ways
+stay. If a step may not run to its end, such as a branch of a fallback, its own writes enter `ahead` only
+within `Limits`: the keys for which it does not matter how far it got.
+
+Why not compare writers and readers by their order? That is wrong for loops, parallel branches and failures.
 """
 
 from __future__ import annotations
@@ -12,14 +19,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from adk_fluent.analysis.plan import Step
-from adk_fluent.analysis.values.matches import exhaustive
-from adk_fluent.analysis.walk.side_effects import may_hand_over
+from adk_fluent.analysis.plan import Step, may_hand_over
+from adk_fluent.analysis.values.comparisons import exhaustive
 from adk_fluent.ir import execution
 from adk_fluent.ir.base import Node
-from adk_fluent.ir.nodes import (
-    AgentNode,
-)
+from adk_fluent.ir.nodes import AgentNode
 from adk_fluent.ir.scopes import is_shared
 from adk_fluent.ir.tools import ends_loops
 from adk_fluent.state.effects import Transform, effects_of
@@ -27,20 +31,21 @@ from adk_fluent.state.effects import Transform, effects_of
 if TYPE_CHECKING:
     from adk_fluent.analysis.facts import Facts
 
+
 Ahead = dict[str, Step]
-"""Keys that will be written again before anybody reads them, each with the step that does so."""
+"""Keys that will be written again before any step reads them, each with the step that does so."""
 
 Limits = tuple[frozenset[str] | range, ...]
-"""Which keys may join those ahead: only some, or only those that no step of a range of indexes reads."""
+"""The keys that may enter `Ahead`: a set, or a range of steps for all keys that no step there reads."""
 
 _FOLLOWED: Final = 64
-"""So many keys are followed into branches, those that are written again soonest; more would take too long."""
+"""The most keys that are followed into branches: those that are written again soonest. Limits the time."""
 
 
 def overwritten(facts: Facts) -> list[tuple[Step, str, Step]]:
-    """Every step whose value of a key nobody reads, the key, and the step that writes it again.
+    """The dead writes: each the step that writes, the key, and the step that writes it again.
 
-    A transfer may skip anything, so of a tree with transfers nothing is said.
+    A transfer may skip any step, so the list is empty for a tree with transfers.
     """
     if any(isinstance(step.node.runs, execution.HandOver) for step in facts.steps):
         return []
@@ -48,18 +53,18 @@ def overwritten(facts: Facts) -> list[tuple[Step, str, Step]]:
     keys = frozenset(key for key in several if not is_shared(key))
     if not keys:
         return []
-    walk = _Backwards(facts, keys)
+    walk = _ReverseWalk(facts, keys)
     walk.pass_by(facts.plan.root, {}, ())
     return sorted(walk.found, key=lambda found: (found[0].index, found[1]))
 
 
-class _Places:
-    """Where the steps stand that matter, as indexes in order.
+class _RelevantSteps:
+    """The indexes, in order, of the steps that matter for the walk.
 
     Attributes:
-        blind: steps that may look at anything: functions that do not say, and gates, at which a person may.
+        blind: steps that may read any key: undeclared functions, and gates, where a person may look at state.
         reading: key → the steps that read it, or may.
-        all: every step of which the walk has to take notice.
+        all: every step that the walk must pass; it skips all others.
     """
 
     def __init__(self, facts: Facts, keys: frozenset[str]) -> None:
@@ -70,7 +75,7 @@ class _Places:
             if read.key in keys and read.via != "removal":
                 found[read.key].append(read.step.index)
         for step in steps:
-            if isinstance(step.node, Transform):  # some grow what is there, without minding when nothing is
+            if isinstance(step.node, Transform):  # some extend the old value, if there is one
                 for key in keys & step.node.access.reads:
                     found[key].append(step.index)
                 if not step.node.access.reads_known:
@@ -87,52 +92,52 @@ class _Places:
         )
 
     def reads(self, key: str, start: int, end: int) -> bool:
-        """Whether a step of a range reads a key, or may."""
+        """True if a step of a range reads a key, or may."""
         return _any_within(self.reading[key], start, end)
 
 
 def _may_go_on_elsewhere(step: Step) -> bool:
-    """Whether what follows an agent may not run after it."""
+    """True if the run may continue elsewhere after an agent, so the next step may not run."""
     given = step.node.given
     return "children" in given or ("tools" in given and ends_loops(step.node.tools))
 
 
 def _any_within(indexes: Sequence[int], start: int, end: int) -> bool:
-    """Whether one of some numbers in order is in a range."""
+    """True if one of these sorted numbers is in a range."""
     position = bisect_left(indexes, start)
     return position < len(indexes) and indexes[position] < end
 
 
-class _Backwards:
-    """The walk itself.
+class _ReverseWalk:
+    """The walk in reverse order.
 
     Attributes:
         keys: the keys that more than one step writes.
-        found: what it found.
+        found: the dead writes so far.
     """
 
     def __init__(self, facts: Facts, keys: frozenset[str]) -> None:
         self._facts = facts
         self.keys = keys
         self.found: list[tuple[Step, str, Step]] = []
-        self._places = _Places(facts, keys)
+        self._places = _RelevantSteps(facts, keys)
 
     def pass_by(self, step: Step, ahead: Ahead, limits: Limits) -> None:
-        """Turn what is ahead of what follows a step into what is ahead of the step.
+        """Change `ahead` from the keys after a step to the keys before it.
 
         Args:
-            limits: the keys that may join those ahead. In a branch that may fail, those that are also ahead
-                where the run then goes on; in one of several at a time, those that no other one reads.
+            limits: the keys that may enter `ahead`. In a branch that may fail: those that are also ahead
+                where the run continues then. In a parallel branch: those that no other branch reads.
         """
         if self._matters(step):
             PASS[type(step.node.runs)](self, step, ahead, limits)
 
     def _matters(self, step: Step) -> bool:
-        """Whether the walk has to take notice of something in a step."""
+        """True if the walk must pass a step, because it or a step inside it matters."""
         return self._facts.reaches(step) and _any_within(self._places.all, step.index, step.end)
 
     def _each(self, step: Step, ahead: Ahead, limits: Limits) -> list[Ahead]:
-        """What is ahead of each child, if after any of them the same is."""
+        """The keys ahead before each child, if the same keys are ahead after each of them."""
         before, ways = _soonest(ahead), list[Ahead]()
         for child in step.children:
             ways.append(dict(before) if self._matters(child) else before)
@@ -143,10 +148,10 @@ class _Backwards:
         self.found += [(step, key, ahead[key]) for key in self._facts.writes_of(step) if key in ahead]
 
     def _write(self, step: Step, keys: Collection[str], ahead: Ahead, limits: Limits) -> None:
-        """Keys that the step always writes."""
+        """Add keys that the step always writes."""
         for key in keys:
             if key in self.keys and all(self._admits(limit, key) for limit in limits):
-                ahead.pop(key, None)  # the order says which is written again soonest
+                ahead.pop(key, None)  # keep the order: the last key is written again soonest
                 ahead[key] = step
 
     def _admits(self, limit: frozenset[str] | range, key: str) -> bool:
@@ -155,14 +160,14 @@ class _Backwards:
         return key in limit
 
     def _read(self, step: Step, ahead: Ahead) -> None:
-        """What the step itself reads."""
+        """Take out the keys that the step itself reads."""
         if step in self._places.blind:
             ahead.clear()
         for key in [key for key in ahead if self._places.reads(key, step.index, step.index + 1)]:
             del ahead[key]
 
     def _unread_in(self, ahead: Ahead, *places: range) -> Ahead:
-        """A copy, with those of the keys ahead that no step in some places reads."""
+        """A copy of `ahead` without the keys that a step in these ranges reads."""
         return {
             key: by
             for key, by in _soonest(ahead).items()
@@ -197,7 +202,7 @@ class _Backwards:
             self.pass_by(child, ahead, limits)
 
     def loop(self, step: Step, ahead: Ahead, limits: Limits) -> None:
-        """After its body comes what follows the loop, or the body again."""
+        """Pass a loop: after its body, the next step follows, or the body again."""
         if ahead:
             kept = self._unread_in(ahead, range(step.index, step.end))
             ahead.clear()
@@ -206,7 +211,7 @@ class _Backwards:
         self.in_order(step, ahead, limits)
 
     def parallel(self, step: Step, ahead: Ahead, limits: Limits) -> None:
-        """Branches that run at the same time may read what each other writes."""
+        """Pass parallel branches, which may read each other's writes."""
         ways: list[Ahead] = []
         for child in step.children:
             if self._matters(child):
@@ -231,7 +236,7 @@ class _Backwards:
         self._read(step, ahead)
 
     def fallback(self, step: Step, ahead: Ahead, limits: Limits) -> None:
-        """A branch that fails may have got anywhere, and then the next one runs."""
+        """Pass a fallback: a branch may fail at any step, and then the next one runs."""
         after, ways = _soonest(ahead), list[Ahead]()
         for child in reversed(step.children):
             later = ways[-1] if ways else after
@@ -240,7 +245,7 @@ class _Backwards:
         _either(ahead, ways)
 
     def remote(self, step: Step, ahead: Ahead, limits: Limits) -> None:
-        """The remote agent, or what runs in its place."""
+        """Pass a remote agent, or its fallback."""
         self._note(step, ahead)
         ways = self._each(step, ahead, limits)
         self._write(step, self._facts.writes_of(step), ahead, limits)
@@ -248,7 +253,7 @@ class _Backwards:
         self._read(step, ahead)
 
     def over_items(self, step: Step, ahead: Ahead, limits: Limits) -> None:
-        """The body runs for several items at the same time, or for none."""
+        """Pass a map: its body runs for several items at the same time, or for none."""
         self._note(step, ahead)
         self._write(step, self._facts.writes_of(step), ahead, limits)
         beside = range(step.index, step.end)
@@ -260,40 +265,40 @@ class _Backwards:
 
 
 def _always(node: Node) -> Collection[str]:
-    """The keys that a step which is no agent writes whenever it runs."""
+    """The keys that a step other than an agent writes each time it runs."""
     if not isinstance(node, Transform):
         return node.access.writes
     return [key for effect in effects_of(node) for key in effect.always_writes]
 
 
 def _soonest(ahead: Ahead) -> Ahead:
-    """A copy for a branch."""
+    """A copy for a branch, at most `_FOLLOWED` keys: those that are written again soonest."""
     if len(ahead) <= _FOLLOWED:
         return dict(ahead)
     return dict(islice(ahead.items(), len(ahead) - _FOLLOWED, None))
 
 
 def _either(ahead: Ahead, ways: list[Ahead]) -> None:
-    """Keep what is ahead on every one of several ways; there is none in a composite that is empty."""
+    """Keep only the keys that are ahead on all ways; an empty composite has no ways, so no keys stay."""
     first, *others = ways or [{}]
     kept = [(key, by) for key, by in first.items() if all(key in other for other in others)]
     ahead.clear()
     ahead.update(kept)
 
 
-_Pass = Callable[[_Backwards, Step, Ahead, Limits], None]
+_Pass = Callable[[_ReverseWalk, Step, Ahead, Limits], None]
 PASS: Final[Mapping[type[execution.Execution], _Pass]] = {
-    execution.Leaf: _Backwards.step,
-    execution.HandOver: _Backwards.step,
-    execution.ByModel: _Backwards.agent,
-    execution.InOrder: _Backwards.in_order,
-    execution.Wrapped: _Backwards.in_order,
-    execution.Repeated: _Backwards.loop,
-    execution.InParallel: _Backwards.parallel,
-    execution.FirstMatch: _Backwards.route,
-    execution.OnFailure: _Backwards.remote,
-    execution.FirstSuccess: _Backwards.fallback,
-    execution.RaceToSuccess: _Backwards.race,
-    execution.PerItem: _Backwards.over_items,
+    execution.Leaf: _ReverseWalk.step,
+    execution.HandOver: _ReverseWalk.step,
+    execution.ByModel: _ReverseWalk.agent,
+    execution.InOrder: _ReverseWalk.in_order,
+    execution.Wrapped: _ReverseWalk.in_order,
+    execution.Repeated: _ReverseWalk.loop,
+    execution.InParallel: _ReverseWalk.parallel,
+    execution.FirstMatch: _ReverseWalk.route,
+    execution.OnFailure: _ReverseWalk.remote,
+    execution.FirstSuccess: _ReverseWalk.fallback,
+    execution.RaceToSuccess: _ReverseWalk.race,
+    execution.PerItem: _ReverseWalk.over_items,
 }
-"""How the walk passes a node, by how it runs its children."""
+"""The function that passes a step, for each way to run children."""

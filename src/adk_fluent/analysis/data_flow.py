@@ -1,0 +1,210 @@
+"""`Flow`, the result of the data-flow walk: visits, reads, histories and streamed answers of each step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from dataclasses import dataclass, field
+from typing import Literal, cast
+
+from adk_fluent.analysis.history import AllOf, AnyOf, History, Known, Voice, audible, heard, turn
+from adk_fluent.analysis.plan import NOWHERE, Branch, Plan, Step, passages_in
+from adk_fluent.analysis.provenance import Words, put_by, words_in
+from adk_fluent.analysis.values.fact import (
+    ABSENT,
+    LOST,
+    PRESENT,
+    STATUS,
+    UNKNOWN,
+    Fact,
+    WrittenIn,
+    some,
+)
+from adk_fluent.analysis.values.key_effects import StepKeys
+from adk_fluent.ir.annotations import EdgeSemantics
+from adk_fluent.ir.execution import InOrder
+from adk_fluent.ir.keys import KeyRead, Level, Via
+from adk_fluent.ir.passing import Passage
+
+Status = Literal["must", "may", "never", "unknown"]
+
+
+class Read:
+    """One key that one step reads, with the facts about the key whenever the step runs.
+
+    The walk may pass a step several times, for example in each round of a loop. Each time it adds a fact.
+
+    Attributes:
+        step: the reader.
+        key: the state key with its scope prefix.
+        via: the kind of read, such as a template or a function.
+        level: the consequence of a missing key, from `required` (an error) to `optional` (none).
+        type: the type that the reader expects; `None` for any type.
+        where: file and line, if the source of a function shows the read.
+        first: the fact when the step runs for the first time; `None` if it never runs.
+        mask: the union of the masks of all facts.
+        doubt: the first fact in which the key may be missing; without one, the first fact.
+        texts: agents whose whole answer may be the value.
+        facts: all facts, in the order of the walk.
+        lost: the step whose pause may lose the key before this step runs.
+    """
+
+    __slots__ = (
+        *("doubt", "facts", "first", "key", "level", "lost", "mask"),
+        *("step", "texts", "type", "via", "where"),
+    )
+
+    def __init__(self, step: Step, read: KeyRead) -> None:
+        self.step: Step = step
+        self.key: str = read.key
+        self.via: Via = read.via
+        self.level: Level = read.level
+        self.type: object = read.type
+        self.where: str = read.where
+        self.first: Fact | None = None
+        self.mask: int = 0
+        self.doubt: Fact | None = None
+        self.texts: tuple[Step, ...] = ()
+        self.facts: list[Fact] = []
+        self.lost: Step | None = None
+
+    def meets(self, fact: Fact) -> None:
+        """Add the fact about the key at one time when the step runs."""
+        if self.first is None:
+            self.first = self.doubt = fact
+        elif fact.mask & ABSENT and not cast(Fact, self.doubt).mask & ABSENT:
+            self.doubt = fact
+        self.facts.append(fact)
+        if fact.mask & LOST and self.lost is None:
+            self.lost = fact.lost
+        self.mask |= fact.mask & STATUS
+        if fact.text_of is not self.texts:
+            self.texts = some(self.texts, fact.text_of)
+
+    @property
+    def is_shown(self) -> bool:
+        """True if a model receives the value."""
+        return self.via in ("template", "prompt", "context", "remote")
+
+    @property
+    def reached(self) -> bool:
+        """True if a run can reach the step."""
+        return self.first is not None
+
+    @property
+    def status(self) -> Status:
+        """`must` if the key is always present, `may` if sometimes, `never`, or `unknown`."""
+        if self.mask == PRESENT:
+            return "must"
+        if self.mask == ABSENT:
+            return "never"
+        return "unknown" if self.mask & UNKNOWN else "may"
+
+    @property
+    def only_first_missing(self) -> bool:
+        """True if the key is missing in the first round of a loop and present in a later one."""
+        return self.first is not None and self.first.mask & STATUS == ABSENT and bool(self.mask & PRESENT)
+
+
+@dataclass(slots=True)
+class Flow:
+    """The result of the walk.
+
+    Attributes:
+        plan: the steps of the tree.
+        keys: the effects of the steps on state keys.
+        visits: step → the number of times that the walk passed it; a run cannot reach the other steps.
+        situations: model step → the history and the conversation branch, each time that the walk passed it.
+        upstream: model step → steps to whose answer it is the first to react.
+        voices: steps that may speak, each with its conversation branch.
+        edges: pairs of steps: the answer of the first is streamed to the second.
+        passages: sequence or loop → index of a child → how the next child gets its answer.
+    """
+
+    plan: Plan
+    keys: StepKeys = field(default_factory=StepKeys)
+    visits: dict[Step, int] = field(default_factory=dict[Step, int])
+    situations: dict[Step, list[tuple[History | None, Branch]]] = field(
+        default_factory=dict[Step, "list[tuple[History | None, Branch]]"]
+    )
+    upstream: dict[Step, dict[Step, None]] = field(default_factory=dict[Step, "dict[Step, None]"])
+    voices: dict[Voice, None] = field(default_factory=dict["Voice", None])
+    edges: dict[tuple[Step, Step], None] = field(default_factory=dict["tuple[Step, Step]", None])
+    passages: dict[Step, Mapping[int, Passage]] = field(init=False)
+    _known: Known = field(default_factory=dict["AnyOf | AllOf", "dict[Voice, bool]"])
+    _reads: dict[Step, tuple[Read, ...]] = field(default_factory=dict[Step, "tuple[Read, ...]"])
+    _earlier: dict[frozenset[Branch], frozenset[Step]] = field(
+        default_factory=dict["frozenset[Branch]", "frozenset[Step]"]
+    )
+    _turns: dict[Step, Mapping[Step | None, bool]] = field(
+        default_factory=dict["Step", "Mapping[Step | None, bool]"]
+    )
+    _left: dict[str, Words] = field(default_factory=dict[str, Words])
+
+    def __post_init__(self) -> None:
+        self.passages = passages_in(self.plan)
+
+    def pieces_for(self, step: Step) -> Passage | None:
+        """The passage by which a step runs for each chunk of the answer before it; `None` without one."""
+        while (outer := step.parent) is not None:
+            place = outer.children.index(step)
+            passage = self.passages.get(outer, NOWHERE).get(place - 1)
+            if passage is not None and passage.taking == "runs":
+                return passage
+            if isinstance(outer.node.runs, InOrder) and place:
+                return None
+            step = outer
+        return None
+
+    def leaving(self, step: Step) -> EdgeSemantics | None:
+        """The streaming edge of a step's answer: its own, or that of the nearest composite around it."""
+        around = (each.node.annotations.edge for each in (step, *step.above()))
+        return next((edge for edge in around if edge is not None), None)
+
+    @property
+    def reads(self) -> list[Read]:
+        """All reads that a run can reach, in order of the steps."""
+        return [read for step in self.plan.steps if step in self.visits for read in self.reads_of(step)]
+
+    def reads_of(self, step: Step) -> tuple[Read, ...]:
+        """All reads of a step itself, one per key and kind of read: the last."""
+        found = self._reads.get(step)
+        if found is None:
+            once = {(read.key, read.via): read for read in step.node.key_reads()}
+            found = self._reads[step] = tuple(Read(step, read) for read in once.values())
+        return found
+
+    def speakers(self, step: Step) -> Mapping[Step, bool]:
+        """The speakers that may be in the history of `step`, before its context; true if certain."""
+        return heard(self.situations.get(step, ()), self._known)
+
+    def turn(self, step: Step) -> Mapping[Step | None, bool]:
+        """The speakers, `None` for the user, that `step` may receive if it receives the current turn only."""
+        found = self._turns.get(step)
+        if found is None:
+            found = self._turns[step] = turn(self.situations.get(step, ()), step)
+        return found
+
+    def earlier_speakers(self, step: Step) -> Set[Step]:
+        """The speakers of earlier runs of the session that may be in the history of `step`."""
+        branches = frozenset(branch for _, branch in self.situations.get(step, ()))
+        found = self._earlier.get(branches)
+        if found is None:
+            heard_by = (s for s, spoken_on in self.voices if any(audible(spoken_on, b) for b in branches))
+            found = self._earlier[branches] = frozenset(heard_by)
+        return found
+
+    def words(self, read: Read) -> Words:
+        """The authors whose words may be in the value of a read."""
+        return words_in(read.facts, self.plan.steps, self.keys)
+
+    def writers(self, read: Read) -> list[Step]:
+        """The last writers: the steps whose value a read may get, in order, without undeclared writes."""
+        return put_by(read.facts, self.plan.steps, self.keys)
+
+    def words_left(self, key: str) -> Words:
+        """The authors whose words an earlier run of the session may have left in a key."""
+        found = self._left.get(key)
+        if found is None:
+            left = Fact(PRESENT, of=(WrittenIn(self.plan.root, key),))
+            found = self._left[key] = words_in([left], self.plan.steps, self.keys)
+        return found

@@ -1,1 +1,0 @@
-"""Which keys a step reads and writes."""

@@ -1,1 +1,0 @@
-"""The conversation: who has spoken, and who is shown it."""

@@ -1,1 +1,0 @@
-"""The walk over the steps in running order."""
