@@ -56,7 +56,6 @@ LATER: Final = (
     "patterns",
     "serve",
     "spelling.py",
-    "state",
     "streaming.py",
     "telemetry",
     "testing",
