@@ -55,7 +55,6 @@ LATER: Final = (
     "patterns",
     "serve",
     "spelling.py",
-    "state",
     "streaming.py",
     "telemetry",
     "testing",

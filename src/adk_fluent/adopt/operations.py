@@ -20,8 +20,8 @@ from adk_fluent.ir.matching import Match
 from adk_fluent.prompt import spec as prompts
 from adk_fluent.prompt.text import HEADERS, UNNAMED
 from adk_fluent.state.operations.base import StateOperation
-from adk_fluent.state.operations.choosing import Together as AtOnce
-from adk_fluent.state.operations.values import Fn
+from adk_fluent.state.operations.conditions import Together as AtOnce
+from adk_fluent.state.operations.writes import Fn
 from adk_fluent.tools.sources import AgentTool, FunctionTool, RemoteTool, VertexAiSearch
 from adk_fluent.tools.spec import Tool, ToolGroup
 

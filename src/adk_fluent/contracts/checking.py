@@ -17,7 +17,7 @@ from adk_fluent.contracts.registry import run_checkers
 from adk_fluent.contracts.report import ContractIssue, ContractReport, Severity
 from adk_fluent.errors import ArgumentError, ContractError, UnfilledKeyError
 from adk_fluent.ir.base import Node, root_of, walk
-from adk_fluent.state.given import given_state
+from adk_fluent.state.fidelity import given_state
 from adk_fluent.state.schema import StateSchema
 
 K = TypeVar("K")

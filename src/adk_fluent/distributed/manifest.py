@@ -41,7 +41,7 @@ class Port:
         ref = fields.get(key)
         if ref is None:
             return cls(key, {})
-        from adk_fluent.state.values import field_type
+        from adk_fluent.state.field_types import field_type
 
         owner = ref.schema.__name__ if ref.schema is not None else "State"
         return cls(key, field_type(ref).adapter.json_schema(), f"{owner}.{ref.name}")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar, cast
 from adk_fluent.errors import ArgumentError
 from adk_fluent.expr.arguments import describe
 from adk_fluent.spelling import did_you_mean
-from adk_fluent.state.given import given_state
+from adk_fluent.state.fidelity import given_state
 
 if TYPE_CHECKING:
     from google.adk.artifacts import BaseArtifactService

@@ -18,8 +18,8 @@ from adk_fluent.ir.functions import declares
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from adk_fluent.state.markers import AppScoped, CapturedBy, SessionScoped, Temp, UserScoped
     from adk_fluent.state.schema import StateSchema
+    from adk_fluent.state.schema_fields import AppScoped, CapturedBy, SessionScoped, Temp, UserScoped
 
 __all__ = [
     "AppScoped",

@@ -19,8 +19,7 @@ from adk_fluent.ir.fields import StateFieldRef
 from adk_fluent.spelling import did_you_mean
 from adk_fluent.state.faults import fault, shown
 from adk_fluent.state.fidelity import unstorable
-from adk_fluent.state.members import readable
-from adk_fluent.state.values import changed, field_type, named, whose
+from adk_fluent.state.field_types import changed, field_type, named, readable, whose
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, TypeAdapter

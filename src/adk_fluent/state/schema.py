@@ -21,7 +21,7 @@ from adk_fluent.ir.scopes import PREFIXES
 from adk_fluent.spelling import did_you_mean
 from adk_fluent.state.delta import ReadOnlyState, detached
 from adk_fluent.state.faults import shown
-from adk_fluent.state.values import field_type, named
+from adk_fluent.state.field_types import field_type, named
 
 _MISSING: Final = object()
 
@@ -93,7 +93,9 @@ class StateSchema(metaclass=_Schemas):
         raise SchemaError(f"{name} is a view of state, not a value: use {name}.bind(ctx).")
 
     def __init_subclass__(cls, **options: Any) -> None:
-        from adk_fluent.state.declaring import declared  # slow to import, and needed only to declare a schema
+        from adk_fluent.state.schema_fields import (
+            declared,  # slow to import, and needed only to declare a schema
+        )
 
         super().__init_subclass__(**options)
         frame = inspect.currentframe()

@@ -16,7 +16,7 @@ from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.scopes import is_temporary
 from adk_fluent.ir.tools import agents_inside
 from adk_fluent.state.effects import effects_of
-from adk_fluent.state.plain import is_plain
+from adk_fluent.state.plain_data import is_plain
 
 
 @check(place=120)

@@ -8,11 +8,28 @@ key. The operation also declares the keys that it reads, its effects on the stat
 from __future__ import annotations
 
 from adk_fluent.state.operations.base import OPERATIONS, Operation, StateOperation, changes_of
-from adk_fluent.state.operations.checking import Guard, Identity, Log, Require, Validate
-from adk_fluent.state.operations.choosing import Branch, ConditionalTransform, Together
-from adk_fluent.state.operations.keys import Drop, Flatten, Pick, Rename, Unflatten
-from adk_fluent.state.operations.lists import Accumulate, GroupBy, History, Zip
-from adk_fluent.state.operations.values import Compute, Counter, Default, Fn, Merge, Set, TransformValue
+from adk_fluent.state.operations.conditions import (
+    Branch,
+    ConditionalTransform,
+    Guard,
+    Identity,
+    Log,
+    Require,
+    Together,
+    Validate,
+)
+from adk_fluent.state.operations.shapes import (
+    Accumulate,
+    Drop,
+    Flatten,
+    GroupBy,
+    History,
+    Pick,
+    Rename,
+    Unflatten,
+    Zip,
+)
+from adk_fluent.state.operations.writes import Compute, Counter, Default, Fn, Merge, Set, TransformValue
 
 __all__ = [
     "OPERATIONS",

@@ -15,7 +15,7 @@ from adk_fluent.ir.frozen import frozen
 from adk_fluent.ir.naming import Named
 from adk_fluent.ir.nodes import SequenceNode, TimeoutNode, TransformNode
 from adk_fluent.ir.scopes import is_temporary
-from adk_fluent.state.plain import pack
+from adk_fluent.state.plain_data import pack
 
 
 @frozen

@@ -24,8 +24,8 @@ from adk_fluent.spelling import did_you_mean
 from adk_fluent.state.answers import answer_type
 from adk_fluent.state.faults import fault, shown
 from adk_fluent.state.fidelity import check_storable
+from adk_fluent.state.field_types import field_type, whose
 from adk_fluent.state.schema import StateSchema
-from adk_fluent.state.values import field_type, whose
 
 
 async def keeping_to(

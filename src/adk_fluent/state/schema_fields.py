@@ -1,4 +1,4 @@
-"""The fields that a schema class declares by its annotations."""
+"""The fields that a schema class declares: the markers of its annotations, and the check of its types."""
 
 from __future__ import annotations
 
@@ -18,8 +18,41 @@ from uuid import UUID
 
 from adk_fluent.errors import SchemaError
 from adk_fluent.ir.fields import StateFieldRef
+from adk_fluent.ir.frozen import Frozen, frozen
+from adk_fluent.ir.scopes import Scope
 from adk_fluent.state.fidelity import KEPT, loss
-from adk_fluent.state.markers import CapturedBy, ScopeMarker
+
+
+@frozen
+class ScopeMarker(Frozen):
+    """Sets the scope of a field; one of `SessionScoped`, `UserScoped`, `AppScoped` and `Temp`."""
+
+    scope: Scope
+
+
+SessionScoped: Final = ScopeMarker("session")
+"""The value belongs to the session, under the plain name. This is the default."""
+
+UserScoped: Final = ScopeMarker("user")
+"""The value belongs to the user, in all their sessions: the key is `user:` and the name."""
+
+AppScoped: Final = ScopeMarker("app")
+"""All users of the app share the value: the key is `app:` and the name."""
+
+Temp: Final = ScopeMarker("temp")
+"""The value is removed when the run ends, and never stored: the key is `temp:` and the name."""
+
+
+@frozen
+class CapturedBy(Frozen):
+    """Names the writer of a field if it is not an agent; for readers and checks, without effect on a run.
+
+    Args:
+        by: the factory or step, such as `S.capture`.
+    """
+
+    by: object
+
 
 _SCALARS: Final = (str, int, float, bool, type(None), date, datetime, time, timedelta, Decimal, UUID, object)
 _CONTAINERS: Final = (

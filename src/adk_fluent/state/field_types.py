@@ -8,19 +8,21 @@ from __future__ import annotations
 import copy
 import inspect
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from enum import Enum
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Any, Final, cast
+from types import UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Union, cast, get_args, get_origin
 
 from adk_fluent.errors import StateTypeError
 from adk_fluent.state.faults import fault, shown
 from adk_fluent.state.fidelity import as_json, differing, unstorable
-from adk_fluent.state.members import readable
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter, ValidationError
 
     from adk_fluent.ir.fields import StateFieldRef
+
 
 _PLAIN: Final = frozenset({str, int, float, bool, type(None)})
 
@@ -232,3 +234,43 @@ def named(ref: StateFieldRef) -> str:
 def whose(agent: str) -> str:
     """The start of a message about a value that an agent wrote and that does not fit."""
     return f"Agent {agent!r} wrote what does not fit: "
+
+
+def readable(kind: Any) -> Any:
+    """The type with its enumerations, at any depth, changed so that pydantic reads them from their JSON.
+
+    Without this change, pydantic writes a member whose value is a date as text, and then does not find that
+    text among the values of the enumeration.
+    """
+    if isinstance(kind, type) and issubclass(cast(Any, kind), Enum):
+        return _readable(cast("type[Enum]", kind))
+    origin, args = get_origin(kind), get_args(kind)
+    if not args or origin is Literal:
+        return kind
+    if origin is Annotated:
+        return Annotated[(readable(args[0]), *args[1:])]
+    parts = tuple(part if part is ... else readable(part) for part in args)
+    if parts == args:
+        return kind
+    return Union[parts] if origin is UnionType else cast(Any, origin)[parts]  # noqa: UP007  # parts are a value
+
+
+def _readable(kind: type[Enum]) -> Any:
+    from pydantic import BeforeValidator
+    from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
+
+    try:
+        stored = {to_json(member.value): member for member in kind}
+        same = all(to_jsonable_python(member.value) == member.value for member in kind)
+    except PydanticSerializationError:  # a value has no stored form at all
+        return kind
+    return kind if same else Annotated[kind, BeforeValidator(_reader(kind, stored))]
+
+
+def _reader(kind: type[Enum], stored: Mapping[bytes, Enum]) -> Callable[[object], object]:
+    from pydantic_core import to_json
+
+    def read(value: object) -> object:
+        return value if isinstance(value, kind) else stored.get(to_json(value), value)
+
+    return read

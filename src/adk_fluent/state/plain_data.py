@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from adk_fluent.errors import SerializationError
 from adk_fluent.ir.scopes import is_temporary
-from adk_fluent.state.values import field_type
+from adk_fluent.state.field_types import field_type
 
 if TYPE_CHECKING:
     from adk_fluent.ir.fields import StateFieldRef
+
 
 Fields = Mapping[str, "StateFieldRef"]
 """State key → its field of a `StateSchema`."""
