@@ -327,6 +327,19 @@ PROJECTS = (
         ("b:nobody",),
     ),
     Project(
+        "a callback after the answer reads the answer",
+        "def note(callback_context):\n    callback_context.state['size'] = len(callback_context.state['draft'])\n\n"
+        + _sequence(
+            _agent("a", "x", "draft", more="after_agent_callback=note"), _agent("b", "{draft} {size}")
+        ),
+    ),
+    Project(
+        "a callback before the answer reads the answer",
+        "def note(callback_context):\n    callback_context.state['size'] = len(callback_context.state['draft'])\n\n"
+        f"root_agent = {_agent('a', 'x', 'draft', more='before_agent_callback=note, after_agent_callback=note')}\n",
+        warnings=("a:draft",),
+    ),
+    Project(
         "a provider that reads what nobody writes",
         "def say(context):\n    return f\"For {context.state['tier']}\"\n\nroot_agent = LlmAgent(name='a', instruction=say)\n",
         warnings=("a:tier",),

@@ -78,8 +78,10 @@ class ModelWalk:
             call_functions(state, step, given["before_agent_callback"])
         early: list[Read] = []
         late: list[Read] = []
+        last: list[Read] = []
+        places = {"tool": late, "callback": late, "ending": last}
         for read in self.flow.reads_of(step):
-            (late if read.via in ("tool", "callback") else early).append(read)
+            places.get(read.via, early).append(read)
         self._read_for_request(step, state, early)
         if node.tools:
             self._use_tools(step, state, early)
@@ -100,6 +102,8 @@ class ModelWalk:
             state.join([answered], "delegate", step, or_none=True)
         else:
             self._answer(step, state)
+        for read in last:
+            read.meets(state.look(read.key))
         if "after_agent_callback" in given:
             call_functions(state, step, given["after_agent_callback"])
 
@@ -200,7 +204,7 @@ class ModelWalk:
             for read in self.flow.reads_of(step):
                 fact = again.look(read.key)
                 failed = read.level == "required" and read.status == "never"  # the run has ended
-                if not (failed and fact.mask & UNKNOWN):
+                if read.via != "ending" and not (failed and fact.mask & UNKNOWN):
                     read.meets(fact)
             back = again.fork()
             self._answer(step, back)

@@ -11,10 +11,10 @@ from adk_fluent.ir.template import placeholders
 
 Via = Literal[
     "template", "message", "prompt", "context", "callback", "tool", "route", "until", "predicate", "list",
-    "operation", "removal", "function", "remote", "artifact", "budget", "quality", "own",
+    "operation", "removal", "function", "remote", "artifact", "budget", "quality", "own", "ending",
 ]  # fmt: skip
 """The channel through which a node reads a key. `removal` names a key without reading its value; `own` reads
-a value that the operation itself wrote earlier."""
+a value that the operation itself wrote earlier; `ending` is a callback that runs after the answer."""
 
 
 class KeyRead(NamedTuple):

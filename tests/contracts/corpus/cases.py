@@ -159,6 +159,10 @@ def note_topic(callback_context: Any) -> None:
     callback_context.state["topic"] = "tea"
 
 
+def measure(callback_context: Any) -> None:
+    callback_context.state["size"] = len(callback_context.state["draft"])
+
+
 def fill_in_topic(callback_context: Any) -> None:
     if "topic" not in callback_context.state:
         callback_context.state["topic"] = "tea"

@@ -37,6 +37,7 @@ _SUBJECTS: Final[Mapping[Via, str]] = {
     "prompt": '{step} reads "{key}" in its prompt',
     "context": '{step} reads "{key}" through its context',
     "callback": 'a callback of {step} reads "{key}"',
+    "ending": 'a callback of {step} reads "{key}"',
     "tool": 'a tool of {step} reads "{key}"',
     "route": 'Route("{key}") ({step}) reads "{key}"',
     "until": 'until of {step} reads "{key}"',

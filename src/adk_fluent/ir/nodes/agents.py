@@ -36,6 +36,11 @@ CALLBACKS: Final[Mapping[str, int]] = {
 """The functions that ADK calls around an agent's work, in the order it calls them, and how much each gets."""
 
 
+def _channel(callback: str) -> Via:
+    """The channel of what a callback reads: one that runs after the answer finds its output key written."""
+    return "ending" if callback == "after_agent_callback" else "callback"
+
+
 CALLBACK_FIELDS: Final = frozenset(field for field in AGENT_FIELDS if field.endswith("_callback"))
 
 
@@ -156,7 +161,7 @@ class AgentNode(ParentNode, AgentFields):  # pyright: ignore[reportIncompatibleV
         if self.annotations.context is not None:
             yield from self.annotations.context.key_reads()
         for field in CALLBACKS:
-            yield from declared(given.get(field, ()), "callback", shown=shown)
+            yield from declared(given.get(field, ()), _channel(field), shown=shown)
         for tool in self.tools:
             yield from tool_reads(tool, self.touched(tool))
         if self.selector is not None:
@@ -237,8 +242,9 @@ class AgentNode(ParentNode, AgentFields):  # pyright: ignore[reportIncompatibleV
         for provider in self._instructions:
             if callable(provider) and not isinstance(provider, InstructionSpec):
                 yield "function", provider, sightings(provider)
-        for callback in self.callbacks:
-            yield "callback", callback, sightings(callback)
+        for field in CALLBACKS:
+            for callback in self.given.get(field, ()):
+                yield _channel(field), callback, sightings(callback)
         for tool in self.tools:
             if self.touched(tool) == UNKNOWN_ACCESS:
                 yield "tool", tool, sightings(getattr(tool, "func", getattr(tool, "function", tool)))
