@@ -7,7 +7,7 @@ knowledge for its children and joins the forks: `join` if one child runs, `both`
 Invariant: the knowledge at a step includes every run that reaches it. So "present" and "never" are proofs.
 
 Loops: the body is walked once for the first round, and then for later rounds until a round adds no new
-possibility, at most `_ROUNDS` times. The first round is kept apart because a key is often missing only there.
+possibility, at most `ROUNDS` times. The first round is kept apart because a key is often missing only there.
 A transfer leaves its sequence or starts a composite again; the walk notes the state in `skipped` or
 `restarts`, and the composite joins it at its end or start. The usual fixed point over a control-flow graph
 would lose which composite made a key uncertain, and the messages name that (`Why`).
@@ -19,10 +19,10 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final, cast
 
-from adk_fluent.analysis.agent_walk import ModelWalk
 from adk_fluent.analysis.data_flow import Flow
 from adk_fluent.analysis.history import Talk
-from adk_fluent.analysis.plan import Step, coordinator_of, left_early, owner_of, plan
+from adk_fluent.analysis.plan import Step, plan
+from adk_fluent.analysis.transfer_walk import ROUNDS, TransferWalk
 from adk_fluent.analysis.values.comparisons import covers, exhaustive
 from adk_fluent.analysis.values.fact import (
     ABSENT,
@@ -46,7 +46,6 @@ from adk_fluent.analysis.values.updates import (
     cross,
     fail,
     maybe_write,
-    meanwhile,
     pause,
     supposing,
 )
@@ -55,9 +54,6 @@ from adk_fluent.ir.annotations import NO_ANNOTATIONS
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.nodes import ArtifactNode, CaptureNode, GateNode, NativeNode, TransformNode
 from adk_fluent.ir.scopes import is_temporary
-
-_ROUNDS: Final = 8
-"""The most walks over a loop's body. Each further walk happens only if the last one found something new."""
 
 
 def flow_of(
@@ -91,25 +87,16 @@ def flow_of(
     return flow
 
 
-class _Walk(ModelWalk):
+class _Walk(TransferWalk):
     """The walk over all kinds of steps.
 
     Attributes:
         later: loop → the facts at the start of its later rounds, for the keys that its body changes.
-        skipped: sequence or loop → states in which a transfer skipped its remaining steps.
-        restarts: composite → states in which a transfer inside started it again.
-        skipping: composites that a transfer may leave.
-        restarting: composites that a transfer may start again.
-        transferring: the targets of the transfers that the walk follows now; each at most twice.
     """
 
     def __init__(self, flow: Flow) -> None:
         super().__init__(flow)
         self.later: dict[Step, dict[str, Fact]] = {}
-        self.skipped: dict[Step, list[Knowledge]] = {}
-        self.restarts: dict[Step, list[Knowledge]] = {}
-        self.skipping, self.restarting = left_early(flow.plan)
-        self.transferring: list[Step] = []
 
     def visit(self, step: Step, state: Knowledge) -> None:
         """Pass a step: note the facts in `state` that it reads, then change `state` as the step does."""
@@ -172,63 +159,7 @@ class _Walk(ModelWalk):
         for key in self.flow.keys.writes(step):
             state.set(key, written(step, str, of=captured(step.node)))
 
-    def transfer(self, step: Step, state: Knowledge) -> None:
-        """Pass a transfer: the target runs instead of the remaining steps around the transfer."""
-        self.reads(step, state)
-        target = step.target
-        if target is not None:
-            if target.index <= step.index < target.end:
-                self.restarts.setdefault(target, []).append(state.snapshot(self.entered[target]))
-            else:
-                self._hand_over(step, target, state)
-        if step.node.runs.condition is None:
-            state.dead = True
-
-    def _hand_over(self, step: Step, target: Step, state: Knowledge) -> None:
-        owner = owner_of(step)
-        moved = state.snapshot(self.entered[owner]) if owner else state.fork()
-        if self.transferring.count(target) < 2:
-            self.transferring.append(target)
-            entered, shift = dict(self.entered), self.shift
-            self.shift = (len(target.branch), self.branch(step))
-            self.visit(target, moved)
-            if (boss := coordinator_of(target)) is not None:
-                self._hand_on_to_peers(boss, step, moved)
-            self.entered, self.shift = entered, shift
-            self.transferring.pop()
-        if owner is not None:
-            meanwhile(step, owner, moved, self.flow.plan)
-            self.skipped.setdefault(owner, []).append(moved)
-
-    def _hand_on_to_peers(self, boss: Step, step: Step, state: Knowledge) -> None:
-        """Record that the target, a sub-agent, may hand over to the other agents of its coordinator."""
-        among = state.fork()
-        self.visit(boss, among)
-        state.join([state.fork(), among], "delegate", step)
-
     # --- composites -------------------------------------------------------------------------------
-
-    def _run_again(self, step: Step, state: Knowledge) -> None:
-        """Pass a composite that a transfer inside may start again."""
-        self.entered[step] = state
-        ends: list[Knowledge] = []
-        scope, known = state.fork(), dict[str, Fact]()
-        for _ in range(_ROUNDS):
-            self._pass(step, scope)
-            ends.append(scope)
-            self.entered[step] = state
-            came = self.restarts.pop(step, None)
-            if came is None:
-                break
-            scope = state.fork()
-            scope.join(came, "loop", step)
-            more = self._merged(step, known, scope)
-            if more is None:
-                break
-            known = more
-            for key, fact in list(scope.facts.items()):
-                scope.set(key, fact.or_else(self.gathered[step, key]))
-        state.join(ends, "loop", step)
 
     def sequence(self, step: Step, state: Knowledge) -> None:
         """Pass the children in order; a transfer may skip the remaining ones."""
@@ -274,7 +205,7 @@ class _Walk(ModelWalk):
         ends = self._round(step, state, scope)
         more = self._merged(step, known, scope)
         first = step not in self.later
-        for _ in range(_ROUNDS if step.node.runs.max_rounds > 1 else 0):
+        for _ in range(ROUNDS if step.node.runs.max_rounds > 1 else 0):
             if scope.dead or (more is None and not first):
                 break
             known, first = more or known, False
@@ -300,20 +231,6 @@ class _Walk(ModelWalk):
             again.set(key, fact.with_mask(fact.mask))
         again.talk = again.talk._replace(edges=())
         return again
-
-    def _merged(self, step: Step, known: Mapping[str, Fact], scope: Knowledge) -> dict[str, Fact] | None:
-        """The facts that the earlier rounds and this one leave; `None` if this one adds no possibility."""
-        merged = dict(known)
-        new = False
-        for key in scope.facts:
-            fact, before = scope.get(key), known.get(key)
-            gathered = self.gather(step, key, fact)
-            if before is None:
-                merged[key], new = fact.or_else(gathered), True
-            elif fact.mask | before.mask != before.mask:
-                merged[key] = alternatives([before, fact], lambda writers: Why("loop", step, writers))
-                new = True
-        return merged if new else None
 
     def parallel(self, step: Step, state: Knowledge) -> None:
         siblings = Siblings(step, [self.flow.keys.effects(child) for child in step.children])
