@@ -20,7 +20,7 @@ from functools import partial
 from typing import Any, Final, cast
 
 from adk_fluent.analysis.data_flow import Flow
-from adk_fluent.analysis.history import Talk
+from adk_fluent.analysis.history import ConversationSoFar
 from adk_fluent.analysis.plan import Step, plan
 from adk_fluent.analysis.transfer_walk import ROUNDS, TransferWalk
 from adk_fluent.analysis.values.comparisons import covers, exhaustive
@@ -33,21 +33,21 @@ from adk_fluent.analysis.values.fact import (
     Person,
     SpokenIn,
     Why,
-    alternatives,
-    captured,
+    capture_sources,
     item_of,
+    one_of,
     stored_values,
-    written,
+    written_fact,
 )
 from adk_fluent.analysis.values.key_effects import Siblings
 from adk_fluent.analysis.values.knowledge import Knowledge
 from adk_fluent.analysis.values.updates import (
     apply_transform,
-    cross,
-    fail,
     maybe_write,
-    pause,
-    supposing,
+    record_boundary,
+    record_failure,
+    record_pause,
+    with_assumption,
 )
 from adk_fluent.ir import execution
 from adk_fluent.ir.annotations import NO_ANNOTATIONS
@@ -105,16 +105,16 @@ class _Walk(TransferWalk):
         self.flow.visits[step] = self.flow.visits.get(step, 0) + 1
         annotations = step.node.annotations
         if annotations is not NO_ANNOTATIONS and annotations.boundary is not None:
-            cross(step, state)
-        if state.talk.edges and not isinstance(step.node.runs, _PASSING):
+            record_boundary(step, state)
+        if state.conversation.edges and not isinstance(step.node.runs, _PASSING):
             self._note_stream(step, state)
         if step in self.restarting:
             self._run_again(step, state)
         else:
             self._pass(step, state)
         if annotations is not NO_ANNOTATIONS and annotations.edge is not None:
-            speakers = state.talk.last if annotations.edge.buffering != "full" else ()
-            state.talk = state.talk._replace(edges=speakers)
+            speakers = state.conversation.last if annotations.edge.buffering != "full" else ()
+            state.conversation = state.conversation._replace(edges=speakers)
 
     def _pass(self, step: Step, state: Knowledge) -> None:
         """Pass a step with the function for its way to run children, or for its type.
@@ -127,12 +127,12 @@ class _Walk(TransferWalk):
         _visitor(node)(self, step, state)
         if isinstance(node.runs, execution.SILENT_FRAMES) and not state.dead:
             for key in self.flow.keys.writes(step):
-                state.set(key, written(step))
+                state.set(key, written_fact(step))
 
     def _note_stream(self, step: Step, state: Knowledge) -> None:
-        for speaker in state.talk.edges:
+        for speaker in state.conversation.edges:
             self.flow.edges[speaker, step] = None
-        state.talk = state.talk._replace(edges=())
+        state.conversation = state.conversation._replace(edges=())
 
     # --- steps ------------------------------------------------------------------------------------
 
@@ -145,19 +145,19 @@ class _Walk(TransferWalk):
         """Pass a step that only reads and writes keys."""
         self.reads(step, state)
         for key in self.flow.keys.writes(step):
-            state.set(key, written(step))
+            state.set(key, written_fact(step))
 
     def gate(self, step: Step, state: Knowledge) -> None:
         """Pass a gate: the run may pause here, and an approval may write its payload."""
         self.reads(step, state)
-        pause(step, state)
+        record_pause(step, state)
         for key in self.flow.keys.writes(step):
-            state.maybe(key, written(step, of=(Person.USER,)), Why("gate", step, (step,)))
+            state.maybe(key, written_fact(step, of=(Person.USER,)), Why("gate", step, (step,)))
 
     def capture(self, step: Step, state: Knowledge) -> None:
         self.reads(step, state)
         for key in self.flow.keys.writes(step):
-            state.set(key, written(step, str, of=captured(step.node)))
+            state.set(key, written_fact(step, str, of=capture_sources(step.node)))
 
     # --- composites -------------------------------------------------------------------------------
 
@@ -177,31 +177,33 @@ class _Walk(TransferWalk):
             for child in step.children:
                 self.visit(child, state)
             return
-        before = state.talk
+        before = state.conversation
         for place, child in enumerate(step.children):
             passage = passages.get(place - 1)
             if passage is not None and passage.taking == "runs":
                 self._on_chunks(child, state, before)
                 continue
             if passage is None or not passage.taking:
-                before = state.talk
+                before = state.conversation
             self.visit(child, state)
 
-    def _on_chunks(self, step: Step, state: Knowledge, before: Talk) -> None:
+    def _on_chunks(self, step: Step, state: Knowledge, before: ConversationSoFar) -> None:
         """Pass a step that runs for each chunk of an answer; it sees the answer and the history `before`."""
-        whole, piece = state.talk, before
+        whole, chunk = state.conversation, before
         for speaker in whole.last:
-            piece = piece.spoke(speaker, self.branch(speaker), certain=len(whole.last) == 1)
-        state.talk = piece._replace(last=whole.last, edges=whole.edges)
+            chunk = chunk.spoke(speaker, self.branch(speaker), certain=len(whole.last) == 1)
+        state.conversation = chunk._replace(last=whole.last, edges=whole.edges)
         self.visit(step, state)
-        after = state.talk
-        state.talk = Talk.both([whole, after], before)._replace(last=after.last, edges=after.edges)
+        after = state.conversation
+        state.conversation = ConversationSoFar.both([whole, after], before)._replace(
+            last=after.last, edges=after.edges
+        )
 
     def loop(self, step: Step, state: Knowledge) -> None:
         known = self.later.get(step, {})
         scope = state.fork()
         for key, fact in known.items():
-            scope.set(key, alternatives([state.get(key), fact], lambda writers: Why("loop", step, writers)))
+            scope.set(key, one_of([state.get(key), fact], lambda writers: Why("loop", step, writers)))
         ends = self._round(step, state, scope)
         more = self._merged(step, known, scope)
         first = step not in self.later
@@ -229,7 +231,7 @@ class _Walk(TransferWalk):
         again = scope.snapshot(state)
         for key, fact in known.items():
             again.set(key, fact.with_mask(fact.mask))
-        again.talk = again.talk._replace(edges=())
+        again.conversation = again.conversation._replace(edges=())
         return again
 
     def parallel(self, step: Step, state: Knowledge) -> None:
@@ -244,7 +246,7 @@ class _Walk(TransferWalk):
         if branches:
             state.join(branches, "race", step)
         for child in step.children:
-            fail(self.flow.keys, state, child, step)
+            record_failure(self.flow.keys, state, child, step)
 
     def _wait_for_others(self, step: Step, branches: list[Knowledge]) -> None:
         """Record that a pause in one branch may lose the `temp:` keys that other branches have written."""
@@ -252,7 +254,7 @@ class _Walk(TransferWalk):
         for index, branch in enumerate(branches):
             other = next((stop for number, stop in enumerate(stops) if stop and number != index), None)
             if other is not None:
-                pause(other, branch, [key for key in branch.facts if is_temporary(key)])
+                record_pause(other, branch, [key for key in branch.facts if is_temporary(key)])
 
     def race(self, step: Step, state: Knowledge) -> None:
         if step.children:
@@ -265,8 +267,8 @@ class _Walk(TransferWalk):
             attempt = failed.fork()
             self.visit(child, attempt)
             ways.append(attempt.snapshot(state))
-            fail(self.flow.keys, failed, child, step)
-            failed.talk = failed.talk.either([failed.talk, attempt.talk])
+            record_failure(self.flow.keys, failed, child, step)
+            failed.conversation = failed.conversation.either([failed.conversation, attempt.conversation])
         if ways:
             state.join(ways, "fallback", step)
 
@@ -276,7 +278,7 @@ class _Walk(TransferWalk):
         ways = [state.fork() for _ in step.children]
         tests = [*runs.tests, *([None] if runs.default else ())]
         for child, way, test in zip(step.children, ways, tests, strict=True):
-            supposing(way, test, partial(self.visit, child, way))
+            with_assumption(way, test, partial(self.visit, child, way))
         open_end = not runs.default and not self._chooses_always(step, state)
         state.join(ways, "branch", step, or_none=open_end)
 
@@ -296,14 +298,14 @@ class _Walk(TransferWalk):
         runs: execution.PerItem = step.node.runs
         state.is_there(runs.items)
         outside = state.fork()
-        fail(self.flow.keys, outside, step.children[0], step)
+        record_failure(self.flow.keys, outside, step.children[0], step)
         item_after = outside.get(runs.item_key)
         item = state.fork()
         item.set(runs.item_key, item_of(step, state.get(runs.items)))
         self.visit(step.children[0], item)
         state.join([item], "map", step, or_none=True)
         state.set(runs.item_key, item_after.with_mask(item_after.mask))
-        state.set(runs.output_key, written(step, list, of=(SpokenIn(step.children[0]),)))
+        state.set(runs.output_key, written_fact(step, list, of=(SpokenIn(step.children[0]),)))
 
     def body(self, step: Step, state: Knowledge) -> None:
         for child in step.children:

@@ -13,9 +13,9 @@ from typing import Final
 from adk_fluent.analysis.agent_walk import ModelWalk
 from adk_fluent.analysis.data_flow import Flow
 from adk_fluent.analysis.plan import Step, coordinator_of, left_early, owner_of
-from adk_fluent.analysis.values.fact import Fact, Why, alternatives
+from adk_fluent.analysis.values.fact import Fact, Why, one_of
 from adk_fluent.analysis.values.knowledge import Knowledge
-from adk_fluent.analysis.values.updates import meanwhile
+from adk_fluent.analysis.values.updates import add_parallel_messages
 
 ROUNDS: Final = 8
 """The most walks over a body that runs again; the next one needs something new in the last one."""
@@ -62,18 +62,18 @@ class TransferWalk(ModelWalk):
             entered, shift = dict(self.entered), self.shift
             self.shift = (len(target.branch), self.branch(step))
             self.visit(target, moved)
-            if (boss := coordinator_of(target)) is not None:
-                self._hand_on_to_peers(boss, step, moved)
+            if (coordinator := coordinator_of(target)) is not None:
+                self._hand_on_to_peers(coordinator, step, moved)
             self.entered, self.shift = entered, shift
             self.transferring.pop()
         if owner is not None:
-            meanwhile(step, owner, moved, self.flow.plan)
+            add_parallel_messages(step, owner, moved, self.flow.plan)
             self.skipped.setdefault(owner, []).append(moved)
 
-    def _hand_on_to_peers(self, boss: Step, step: Step, state: Knowledge) -> None:
+    def _hand_on_to_peers(self, coordinator: Step, step: Step, state: Knowledge) -> None:
         """Record that the target, a sub-agent, may hand over to the other agents of its coordinator."""
         among = state.fork()
-        self.visit(boss, among)
+        self.visit(coordinator, among)
         state.join([state.fork(), among], "delegate", step)
 
     def _run_again(self, step: Step, state: Knowledge) -> None:
@@ -108,6 +108,6 @@ class TransferWalk(ModelWalk):
             if before is None:
                 merged[key], new = fact.or_else(gathered), True
             elif fact.mask | before.mask != before.mask:
-                merged[key] = alternatives([before, fact], lambda writers: Why("loop", step, writers))
+                merged[key] = one_of([before, fact], lambda writers: Why("loop", step, writers))
                 new = True
         return merged if new else None
