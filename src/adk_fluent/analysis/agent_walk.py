@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from adk_fluent.analysis.data_flow import Flow, Read
-from adk_fluent.analysis.history import heard
+from adk_fluent.analysis.history import possible_speakers
 from adk_fluent.analysis.plan import Branch, Step, may_hand_over, may_return
 from adk_fluent.analysis.values.fact import (
     ABSENT,
@@ -16,11 +16,11 @@ from adk_fluent.analysis.values.fact import (
     Fact,
     Gathered,
     Why,
-    written,
+    written_fact,
 )
 from adk_fluent.analysis.values.key_effects import nullable
 from adk_fluent.analysis.values.knowledge import Knowledge
-from adk_fluent.analysis.values.updates import call_functions, maybe_write, pause, use_tools
+from adk_fluent.analysis.values.updates import call_functions, maybe_write, record_pause, use_tools
 from adk_fluent.context.spec import Context
 from adk_fluent.ir.annotations import ContextSpec
 from adk_fluent.ir.base import UNSET
@@ -116,7 +116,7 @@ class ModelWalk:
         """Apply the writes of tools. A tool may stop the run for a person; then the agent starts again."""
         stops = step.node.may_pause
         if stops:
-            pause(step, state)
+            record_pause(step, state)
             call_functions(state, step, step.node.given.get("before_agent_callback", ()))
         use_tools(state, step, step.node)
         if stops:
@@ -126,7 +126,9 @@ class ModelWalk:
         node: AgentNode = step.node
         if isinstance(node.output_key, str):
             schema = node.output_schema
-            state.set(node.output_key, written(step, str if schema in (UNSET, None) else schema, (step,)))
+            state.set(
+                node.output_key, written_fact(step, str if schema in (UNSET, None) else schema, (step,))
+            )
         if not _BESIDE.isdisjoint(node.given):  # most agents write nothing else
             self._write_beside(step, node, state)
         self.speak(step, state, certain=not node.children)
@@ -134,14 +136,14 @@ class ModelWalk:
     def _write_beside(self, step: Step, node: AgentNode, state: Knowledge) -> None:
         """Record the other keys that an answer writes, and those that it may leave without a value."""
         for key in node.declared_writes:
-            state.set(key, written(step))
+            state.set(key, written_fact(step))
         for field_ref in node.written_fields:
             text = (step,) if field_ref.is_text and len(node.written_fields) == 1 else ()
-            state.set(field_ref.key, written(step, field_ref.type, text))
+            state.set(field_ref.key, written_fact(step, field_ref.type, text))
         if (spec := node.annotations.context) is not None:
             surely = self._written_by(spec, step, state) if spec.access.writes else ()
             for key in sorted(spec.access.writes):  # notes, or a summary of the history
-                fact = written(step, of=(ANYBODY,))
+                fact = written_fact(step, of=(ANYBODY,))
                 if key in surely:
                     state.set(key, fact)
                 else:
@@ -162,23 +164,23 @@ class ModelWalk:
         """The keys that a context certainly writes."""
         if not isinstance(spec, Context):
             return frozenset()
-        speakers = heard([(state.talk.history, self.branch(step))])
+        speakers = possible_speakers([(state.conversation.history, self.branch(step))])
         return spec.surely_written(anything=any(speakers.values()))
 
     def speak(self, step: Step, state: Knowledge, *, certain: bool = True) -> None:
         """Add a message of the step to the conversation, on its branch."""
         branch = self.branch(step)
         self.flow.voices[step, branch] = None
-        state.talk = state.talk.spoke(step, branch, certain=certain)
+        state.conversation = state.conversation.spoke(step, branch, certain=certain)
 
     def _note_situation(self, step: Step, state: Knowledge) -> None:
         """Note the history and the branch with which an agent runs."""
-        situation = (state.talk.history, self.branch(step))
+        situation = (state.conversation.history, self.branch(step))
         self.flow.situations.setdefault(step, []).append(situation)
 
     def _listen(self, step: Step, state: Knowledge) -> None:
         self._note_situation(step, state)
-        self.flow.upstream.setdefault(step, {}).update(dict.fromkeys(state.talk.last))
+        self.flow.upstream.setdefault(step, {}).update(dict.fromkeys(state.conversation.last))
 
     def _delegate(self, step: Step, state: Knowledge) -> None:
         """Pass an agent with sub-agents: it answers, or hands over to one, which may hand over to another."""
@@ -190,7 +192,7 @@ class ModelWalk:
         if self.flow.visits[step] == 1:
             ways += self._further_transfers(step, state, ways)
         state.join([answered, *(way.snapshot(state) for way in ways)], "delegate", step)
-        state.talk = state.talk._replace(last=tuple(dict.fromkeys(state.talk.last)))
+        state.conversation = state.conversation._replace(last=tuple(dict.fromkeys(state.conversation.last)))
 
     def _further_transfers(self, step: Step, state: Knowledge, ways: list[Knowledge]) -> list[Knowledge]:
         """The states after a sub-agent with control handed over to another sub-agent, or back."""
@@ -218,11 +220,11 @@ class ModelWalk:
 
     def _speak_before_transfer(self, step: Step, state: Knowledge) -> None:
         """Note that a model may write text beside its transfer; the next agent does not react to that."""
-        last = state.talk.last
+        last = state.conversation.last
         self.speak(step, state, certain=False)
         if isinstance(step.node.output_key, str):  # newer releases of ADK store such text, too
-            state.maybe(step.node.output_key, written(step), Why("delegate", step, (step,)))
-        state.talk = state.talk._replace(last=last)
+            state.maybe(step.node.output_key, written_fact(step), Why("delegate", step, (step,)))
+        state.conversation = state.conversation._replace(last=last)
 
     def each(self, step: Step, state: Knowledge) -> list[Knowledge]:
         """Visit every child, each in another fork of `state`; give the forks."""
@@ -253,7 +255,7 @@ class ModelWalk:
         answered = state.fork()
         runs: OnFailure = step.node.runs
         if runs.output_key:
-            answered.set(runs.output_key, written(step, runs.answers, (step,)))
+            answered.set(runs.output_key, written_fact(step, runs.answers, (step,)))
         self.speak(step, answered)
         ways = [answered]
         for child in step.children:
@@ -270,6 +272,6 @@ class ModelWalk:
         if node.undeclared()[1]:
             state.forget(step)
         for key in sorted(node.declared.writes) if node.declared is not None else ():
-            state.set(key, written(step, of=(ANYBODY,)))
+            state.set(key, written_fact(step, of=(ANYBODY,)))
         maybe_write(state, step, node.seen)
         self.speak(step, state)

@@ -121,7 +121,7 @@ class Audience:
 
     Args:
         models: every model step.
-        turn: the speakers of the current turn for a model that receives only that; see `Flow.turn`.
+        turn: the speakers of the current turn for a model that receives only that; see `Flow.turn_speakers`.
     """
 
     def __init__(self, models: Iterable[Step], turn: Callable[[Step], Mapping[Step | None, bool]]) -> None:
@@ -219,7 +219,7 @@ def apart(speaker: Step, listener: Step) -> Step | None:
 # --- what a model receives ------------------------------------------------------------------------
 
 
-def shown(flow: Flow, listener: Step) -> Mapping[Step, bool]:
+def received_speakers(flow: Flow, listener: Step) -> Mapping[Step, bool]:
     """The speakers whose messages may be in the request of a model; true if certain.
 
     Values from state, in a placeholder or through a key of the context, do not count.
@@ -248,7 +248,7 @@ def sees(flow: Flow, speaker: Step, listener: Step) -> Answer:
     return "no" if certain is None else "yes" if certain else "maybe"
 
 
-def shown_user(flow: Flow, listener: Step) -> Answer:
+def receives_user_message(flow: Flow, listener: Step) -> Answer:
     """The answer whether the current user message is in the request of a model, as the user wrote it."""
     sight = sight_of(listener.node)
     if sight.history != "last":
@@ -257,7 +257,7 @@ def shown_user(flow: Flow, listener: Step) -> Answer:
     return "no" if certain is None else "yes" if certain else "maybe"
 
 
-def shown_of_earlier(flow: Flow, listener: Step) -> Set[Step]:
+def received_earlier_speakers(flow: Flow, listener: Step) -> Set[Step]:
     """The speakers whose messages of earlier runs of the session may be in the request of a model."""
     sight = sight_of(listener.node)
     if not sight.earlier:

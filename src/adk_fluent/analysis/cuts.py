@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-from adk_fluent.analysis.audience import EVERYTHING, shown, sight_of
+from adk_fluent.analysis.audience import EVERYTHING, received_speakers, sight_of
 from adk_fluent.analysis.plan import Step, owner_of
 from adk_fluent.analysis.values.fact import PRESENT, STATUS, Fact
 from adk_fluent.context.spec import Context
@@ -259,7 +259,7 @@ def _hearing(facts: Facts, steps: list[Step]) -> Hearing:
         sight = EVERYTHING if asks else sight_of(step.node)
         if sight.history == "none":
             continue
-        heard = facts.flow.speakers(step) if asks else shown(facts.flow, step)
+        heard = facts.flow.speakers(step) if asks else received_speakers(facts.flow, step)
         authors |= _names(speaker for speaker in heard if speaker not in inside)
         if sight.earlier:
             before = facts.flow.earlier_speakers(step)

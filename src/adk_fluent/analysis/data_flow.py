@@ -6,9 +6,18 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from typing import Literal, cast
 
-from adk_fluent.analysis.history import AllOf, AnyOf, History, Known, Voice, audible, heard, turn
+from adk_fluent.analysis.history import (
+    AllOf,
+    AnyOf,
+    History,
+    Known,
+    Voice,
+    audible,
+    possible_speakers,
+    turn_speakers,
+)
 from adk_fluent.analysis.plan import NOWHERE, Branch, Plan, Step, passages_in
-from adk_fluent.analysis.provenance import Words, put_by, words_in
+from adk_fluent.analysis.provenance import Authors, authors_of, last_writers
 from adk_fluent.analysis.values.fact import (
     ABSENT,
     LOST,
@@ -17,7 +26,7 @@ from adk_fluent.analysis.values.fact import (
     UNKNOWN,
     Fact,
     WrittenIn,
-    some,
+    merged_steps,
 )
 from adk_fluent.analysis.values.key_effects import StepKeys
 from adk_fluent.ir.annotations import EdgeSemantics
@@ -78,7 +87,7 @@ class Read:
             self.lost = fact.lost
         self.mask |= fact.mask & STATUS
         if fact.text_of is not self.texts:
-            self.texts = some(self.texts, fact.text_of)
+            self.texts = merged_steps(self.texts, fact.text_of)
 
     @property
     def is_shown(self) -> bool:
@@ -138,7 +147,7 @@ class Flow:
     _turns: dict[Step, Mapping[Step | None, bool]] = field(
         default_factory=dict["Step", "Mapping[Step | None, bool]"]
     )
-    _left: dict[str, Words] = field(default_factory=dict[str, Words])
+    _left: dict[str, Authors] = field(default_factory=dict[str, Authors])
 
     def __post_init__(self) -> None:
         self.passages = passages_in(self.plan)
@@ -175,13 +184,13 @@ class Flow:
 
     def speakers(self, step: Step) -> Mapping[Step, bool]:
         """The speakers that may be in the history of `step`, before its context; true if certain."""
-        return heard(self.situations.get(step, ()), self._known)
+        return possible_speakers(self.situations.get(step, ()), self._known)
 
     def turn(self, step: Step) -> Mapping[Step | None, bool]:
         """The speakers, `None` for the user, that `step` may receive if it receives the current turn only."""
         found = self._turns.get(step)
         if found is None:
-            found = self._turns[step] = turn(self.situations.get(step, ()), step)
+            found = self._turns[step] = turn_speakers(self.situations.get(step, ()), step)
         return found
 
     def earlier_speakers(self, step: Step) -> Set[Step]:
@@ -193,18 +202,18 @@ class Flow:
             found = self._earlier[branches] = frozenset(heard_by)
         return found
 
-    def words(self, read: Read) -> Words:
+    def authors(self, read: Read) -> Authors:
         """The authors whose words may be in the value of a read."""
-        return words_in(read.facts, self.plan.steps, self.keys)
+        return authors_of(read.facts, self.plan.steps, self.keys)
 
     def writers(self, read: Read) -> list[Step]:
         """The last writers: the steps whose value a read may get, in order, without undeclared writes."""
-        return put_by(read.facts, self.plan.steps, self.keys)
+        return last_writers(read.facts, self.plan.steps, self.keys)
 
-    def words_left(self, key: str) -> Words:
+    def authors_left(self, key: str) -> Authors:
         """The authors whose words an earlier run of the session may have left in a key."""
         found = self._left.get(key)
         if found is None:
             left = Fact(PRESENT, of=(WrittenIn(self.plan.root, key),))
-            found = self._left[key] = words_in([left], self.plan.steps, self.keys)
+            found = self._left[key] = authors_of([left], self.plan.steps, self.keys)
         return found

@@ -1,8 +1,9 @@
 """The conversation at one point of a run: its possible speakers, and the last one.
 
 A `History` is a linked list that grows at its end: `Said` adds one message, `AnyOf` and `AllOf` join
-alternatives and parallel branches. States share these lists, so a fork costs nothing. `heard` collects the
-speakers only when a check asks, and keeps the result for each join, because many listeners share it.
+alternatives and parallel branches. States share these lists, so a fork costs nothing. `possible_speakers`
+collects the speakers only when a check asks, and keeps the result for each join, because many listeners
+share it.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class AllOf:
 History = Said | AnyOf | AllOf
 
 
-class Talk(NamedTuple):
+class ConversationSoFar(NamedTuple):
     """The conversation at one point.
 
     Attributes:
@@ -57,29 +58,29 @@ class Talk(NamedTuple):
     last: tuple[Step, ...] = ()
     edges: tuple[Step, ...] = ()
 
-    def spoke(self, step: Step, branch: Branch, *, certain: bool = True) -> Talk:
+    def spoke(self, step: Step, branch: Branch, *, certain: bool = True) -> ConversationSoFar:
         """The conversation after `step` has spoken on a branch."""
         last = (step,) if certain else _union([(step,), self.last])
-        return Talk(Said(step, branch, certain, self.history), last)
+        return ConversationSoFar(Said(step, branch, certain, self.history), last)
 
     @classmethod
-    def either(cls, talks: Sequence[Talk]) -> Talk:
+    def either(cls, ways: Sequence[ConversationSoFar]) -> ConversationSoFar:
         """The conversation after one of several."""
-        first = talks[0]
-        if all(talk is first for talk in talks):
+        first = ways[0]
+        if all(way is first for way in ways):
             return first
         history = first.history
-        if any(talk.history is not history for talk in talks):
-            history = AnyOf(tuple(talk.history for talk in talks))
-        return cls(history, _union([t.last for t in talks]), _union([t.edges for t in talks]))
+        if any(way.history is not history for way in ways):
+            history = AnyOf(tuple(way.history for way in ways))
+        return cls(history, _union([t.last for t in ways]), _union([t.edges for t in ways]))
 
     @classmethod
-    def both(cls, talks: Sequence[Talk], before: Talk) -> Talk:
+    def both(cls, ways: Sequence[ConversationSoFar], before: ConversationSoFar) -> ConversationSoFar:
         """The conversation after several at the same time, each of which continued `before`."""
-        spoke = [talk for talk in talks if talk.history is not before.history]
+        spoke = [way for way in ways if way.history is not before.history]
         if not spoke:
             return before._replace(edges=())
-        history = AllOf(tuple(talk.history for talk in spoke)) if len(spoke) > 1 else spoke[0].history
+        history = AllOf(tuple(way.history for way in spoke)) if len(spoke) > 1 else spoke[0].history
         return cls(history, _union([t.last for t in spoke]), _union([t.edges for t in spoke]))
 
 
@@ -95,7 +96,7 @@ Known = dict["AnyOf | AllOf", "dict[Voice, bool]"]
 """The speakers of each join in a history, found once for all listeners."""
 
 
-def heard(
+def possible_speakers(
     situations: Sequence[tuple[History | None, Branch]], known: Known | None = None
 ) -> Mapping[Step, bool]:
     """The speakers whose messages may be in the history of a listener, in any of several situations.
@@ -118,7 +119,9 @@ def heard(
     return ways[0] if len(ways) == 1 else _one_of(ways)
 
 
-def turn(situations: Sequence[tuple[History | None, Branch]], listener: Step) -> Mapping[Step | None, bool]:
+def turn_speakers(
+    situations: Sequence[tuple[History | None, Branch]], listener: Step
+) -> Mapping[Step | None, bool]:
     """The speakers for a model that receives only the current turn (`include_contents="none"`).
 
     The turn starts with the last message of the user or of another agent. The model's own messages since then

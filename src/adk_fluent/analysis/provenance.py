@@ -19,14 +19,14 @@ from adk_fluent.analysis.values.fact import (
     Sources,
     SpokenIn,
     WrittenIn,
-    captured,
+    capture_sources,
 )
 from adk_fluent.analysis.values.key_effects import StepKeys
 from adk_fluent.ir.nodes import CaptureNode
 
 
 @dataclass(slots=True)
-class Words:
+class Authors:
     """The authors whose words may be in some values.
 
     Attributes:
@@ -42,14 +42,14 @@ class Words:
     before: dict[str, None] = field(default_factory=dict[str, None])
 
 
-def words_in(facts: Iterable[Fact], steps: list[Step], keys: StepKeys) -> Words:
+def authors_of(facts: Iterable[Fact], steps: list[Step], keys: StepKeys) -> Authors:
     """The authors whose words may be in the values of these facts.
 
     Args:
         steps: all steps of the plan.
         keys: the effects of the steps on state keys.
     """
-    found = Words()
+    found = Authors()
     pending: list[object] = list(facts)
     seen: set[int] = set()
     while pending:
@@ -91,7 +91,7 @@ def _own_words(step: Step, key: str) -> Sources:
     if step.is_model and step.node.output_key == key:
         return (step,)
     # Only a capture copies what others said without a change.
-    return captured(step.node) if isinstance(step.node, CaptureNode) else (ANYBODY,)
+    return capture_sources(step.node) if isinstance(step.node, CaptureNode) else (ANYBODY,)
 
 
 def _speakers_in(step: Step, steps: list[Step]) -> Sources:
@@ -99,7 +99,7 @@ def _speakers_in(step: Step, steps: list[Step]) -> Sources:
     return (ANYBODY,) if any(s.target for s in inside) else tuple(s for s in inside if s.is_model)
 
 
-def put_by(facts: Iterable[Fact], steps: list[Step], keys: StepKeys) -> list[Step]:
+def last_writers(facts: Iterable[Fact], steps: list[Step], keys: StepKeys) -> list[Step]:
     """The steps that may have written the values of these facts, in order.
 
     Args:

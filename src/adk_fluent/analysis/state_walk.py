@@ -7,7 +7,7 @@ knowledge for its children and joins the forks: `join` if one child runs, `both`
 Invariant: the knowledge at a step includes every run that reaches it. So "present" and "never" are proofs.
 
 Loops: the body is walked once for the first round, and then for later rounds until a round adds no new
-possibility, at most `_ROUNDS` times. The first round is kept apart because a key is often missing only there.
+possibility, at most `ROUNDS` times. The first round is kept apart because a key is often missing only there.
 A transfer leaves its sequence or starts a composite again; the walk notes the state in `skipped` or
 `restarts`, and the composite joins it at its end or start. The usual fixed point over a control-flow graph
 would lose which composite made a key uncertain, and the messages name that (`Why`).
@@ -19,10 +19,10 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final, cast
 
-from adk_fluent.analysis.agent_walk import ModelWalk
 from adk_fluent.analysis.data_flow import Flow
-from adk_fluent.analysis.history import Talk
-from adk_fluent.analysis.plan import Step, coordinator_of, left_early, owner_of, plan
+from adk_fluent.analysis.history import ConversationSoFar
+from adk_fluent.analysis.plan import Step, plan
+from adk_fluent.analysis.transfer_walk import ROUNDS, TransferWalk
 from adk_fluent.analysis.values.comparisons import covers, exhaustive
 from adk_fluent.analysis.values.fact import (
     ABSENT,
@@ -33,31 +33,27 @@ from adk_fluent.analysis.values.fact import (
     Person,
     SpokenIn,
     Why,
-    alternatives,
-    captured,
+    capture_sources,
     item_of,
+    one_of,
     stored_values,
-    written,
+    written_fact,
 )
 from adk_fluent.analysis.values.key_effects import Siblings
 from adk_fluent.analysis.values.knowledge import Knowledge
 from adk_fluent.analysis.values.updates import (
     apply_transform,
-    cross,
-    fail,
     maybe_write,
-    meanwhile,
-    pause,
-    supposing,
+    record_boundary,
+    record_failure,
+    record_pause,
+    with_assumption,
 )
 from adk_fluent.ir import execution
 from adk_fluent.ir.annotations import NO_ANNOTATIONS
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.nodes import ArtifactNode, CaptureNode, GateNode, NativeNode, TransformNode
 from adk_fluent.ir.scopes import is_temporary
-
-_ROUNDS: Final = 8
-"""The most walks over a loop's body. Each further walk happens only if the last one found something new."""
 
 
 def flow_of(
@@ -91,25 +87,16 @@ def flow_of(
     return flow
 
 
-class _Walk(ModelWalk):
+class _Walk(TransferWalk):
     """The walk over all kinds of steps.
 
     Attributes:
         later: loop → the facts at the start of its later rounds, for the keys that its body changes.
-        skipped: sequence or loop → states in which a transfer skipped its remaining steps.
-        restarts: composite → states in which a transfer inside started it again.
-        skipping: composites that a transfer may leave.
-        restarting: composites that a transfer may start again.
-        transferring: the targets of the transfers that the walk follows now; each at most twice.
     """
 
     def __init__(self, flow: Flow) -> None:
         super().__init__(flow)
         self.later: dict[Step, dict[str, Fact]] = {}
-        self.skipped: dict[Step, list[Knowledge]] = {}
-        self.restarts: dict[Step, list[Knowledge]] = {}
-        self.skipping, self.restarting = left_early(flow.plan)
-        self.transferring: list[Step] = []
 
     def visit(self, step: Step, state: Knowledge) -> None:
         """Pass a step: note the facts in `state` that it reads, then change `state` as the step does."""
@@ -118,16 +105,16 @@ class _Walk(ModelWalk):
         self.flow.visits[step] = self.flow.visits.get(step, 0) + 1
         annotations = step.node.annotations
         if annotations is not NO_ANNOTATIONS and annotations.boundary is not None:
-            cross(step, state)
-        if state.talk.edges and not isinstance(step.node.runs, _PASSING):
+            record_boundary(step, state)
+        if state.conversation.edges and not isinstance(step.node.runs, _PASSING):
             self._note_stream(step, state)
         if step in self.restarting:
             self._run_again(step, state)
         else:
             self._pass(step, state)
         if annotations is not NO_ANNOTATIONS and annotations.edge is not None:
-            speakers = state.talk.last if annotations.edge.buffering != "full" else ()
-            state.talk = state.talk._replace(edges=speakers)
+            speakers = state.conversation.last if annotations.edge.buffering != "full" else ()
+            state.conversation = state.conversation._replace(edges=speakers)
 
     def _pass(self, step: Step, state: Knowledge) -> None:
         """Pass a step with the function for its way to run children, or for its type.
@@ -140,12 +127,12 @@ class _Walk(ModelWalk):
         _visitor(node)(self, step, state)
         if isinstance(node.runs, execution.SILENT_FRAMES) and not state.dead:
             for key in self.flow.keys.writes(step):
-                state.set(key, written(step))
+                state.set(key, written_fact(step))
 
     def _note_stream(self, step: Step, state: Knowledge) -> None:
-        for speaker in state.talk.edges:
+        for speaker in state.conversation.edges:
             self.flow.edges[speaker, step] = None
-        state.talk = state.talk._replace(edges=())
+        state.conversation = state.conversation._replace(edges=())
 
     # --- steps ------------------------------------------------------------------------------------
 
@@ -158,77 +145,21 @@ class _Walk(ModelWalk):
         """Pass a step that only reads and writes keys."""
         self.reads(step, state)
         for key in self.flow.keys.writes(step):
-            state.set(key, written(step))
+            state.set(key, written_fact(step))
 
     def gate(self, step: Step, state: Knowledge) -> None:
         """Pass a gate: the run may pause here, and an approval may write its payload."""
         self.reads(step, state)
-        pause(step, state)
+        record_pause(step, state)
         for key in self.flow.keys.writes(step):
-            state.maybe(key, written(step, of=(Person.USER,)), Why("gate", step, (step,)))
+            state.maybe(key, written_fact(step, of=(Person.USER,)), Why("gate", step, (step,)))
 
     def capture(self, step: Step, state: Knowledge) -> None:
         self.reads(step, state)
         for key in self.flow.keys.writes(step):
-            state.set(key, written(step, str, of=captured(step.node)))
-
-    def transfer(self, step: Step, state: Knowledge) -> None:
-        """Pass a transfer: the target runs instead of the remaining steps around the transfer."""
-        self.reads(step, state)
-        target = step.target
-        if target is not None:
-            if target.index <= step.index < target.end:
-                self.restarts.setdefault(target, []).append(state.snapshot(self.entered[target]))
-            else:
-                self._hand_over(step, target, state)
-        if step.node.runs.condition is None:
-            state.dead = True
-
-    def _hand_over(self, step: Step, target: Step, state: Knowledge) -> None:
-        owner = owner_of(step)
-        moved = state.snapshot(self.entered[owner]) if owner else state.fork()
-        if self.transferring.count(target) < 2:
-            self.transferring.append(target)
-            entered, shift = dict(self.entered), self.shift
-            self.shift = (len(target.branch), self.branch(step))
-            self.visit(target, moved)
-            if (boss := coordinator_of(target)) is not None:
-                self._hand_on_to_peers(boss, step, moved)
-            self.entered, self.shift = entered, shift
-            self.transferring.pop()
-        if owner is not None:
-            meanwhile(step, owner, moved, self.flow.plan)
-            self.skipped.setdefault(owner, []).append(moved)
-
-    def _hand_on_to_peers(self, boss: Step, step: Step, state: Knowledge) -> None:
-        """Record that the target, a sub-agent, may hand over to the other agents of its coordinator."""
-        among = state.fork()
-        self.visit(boss, among)
-        state.join([state.fork(), among], "delegate", step)
+            state.set(key, written_fact(step, str, of=capture_sources(step.node)))
 
     # --- composites -------------------------------------------------------------------------------
-
-    def _run_again(self, step: Step, state: Knowledge) -> None:
-        """Pass a composite that a transfer inside may start again."""
-        self.entered[step] = state
-        ends: list[Knowledge] = []
-        scope, known = state.fork(), dict[str, Fact]()
-        for _ in range(_ROUNDS):
-            self._pass(step, scope)
-            ends.append(scope)
-            self.entered[step] = state
-            came = self.restarts.pop(step, None)
-            if came is None:
-                break
-            scope = state.fork()
-            scope.join(came, "loop", step)
-            more = self._merged(step, known, scope)
-            if more is None:
-                break
-            known = more
-            for key, fact in list(scope.facts.items()):
-                scope.set(key, fact.or_else(self.gathered[step, key]))
-        state.join(ends, "loop", step)
 
     def sequence(self, step: Step, state: Knowledge) -> None:
         """Pass the children in order; a transfer may skip the remaining ones."""
@@ -246,35 +177,37 @@ class _Walk(ModelWalk):
             for child in step.children:
                 self.visit(child, state)
             return
-        before = state.talk
+        before = state.conversation
         for place, child in enumerate(step.children):
             passage = passages.get(place - 1)
             if passage is not None and passage.taking == "runs":
                 self._on_chunks(child, state, before)
                 continue
             if passage is None or not passage.taking:
-                before = state.talk
+                before = state.conversation
             self.visit(child, state)
 
-    def _on_chunks(self, step: Step, state: Knowledge, before: Talk) -> None:
+    def _on_chunks(self, step: Step, state: Knowledge, before: ConversationSoFar) -> None:
         """Pass a step that runs for each chunk of an answer; it sees the answer and the history `before`."""
-        whole, piece = state.talk, before
+        whole, chunk = state.conversation, before
         for speaker in whole.last:
-            piece = piece.spoke(speaker, self.branch(speaker), certain=len(whole.last) == 1)
-        state.talk = piece._replace(last=whole.last, edges=whole.edges)
+            chunk = chunk.spoke(speaker, self.branch(speaker), certain=len(whole.last) == 1)
+        state.conversation = chunk._replace(last=whole.last, edges=whole.edges)
         self.visit(step, state)
-        after = state.talk
-        state.talk = Talk.both([whole, after], before)._replace(last=after.last, edges=after.edges)
+        after = state.conversation
+        state.conversation = ConversationSoFar.both([whole, after], before)._replace(
+            last=after.last, edges=after.edges
+        )
 
     def loop(self, step: Step, state: Knowledge) -> None:
         known = self.later.get(step, {})
         scope = state.fork()
         for key, fact in known.items():
-            scope.set(key, alternatives([state.get(key), fact], lambda writers: Why("loop", step, writers)))
+            scope.set(key, one_of([state.get(key), fact], lambda writers: Why("loop", step, writers)))
         ends = self._round(step, state, scope)
         more = self._merged(step, known, scope)
         first = step not in self.later
-        for _ in range(_ROUNDS if step.node.runs.max_rounds > 1 else 0):
+        for _ in range(ROUNDS if step.node.runs.max_rounds > 1 else 0):
             if scope.dead or (more is None and not first):
                 break
             known, first = more or known, False
@@ -298,22 +231,8 @@ class _Walk(ModelWalk):
         again = scope.snapshot(state)
         for key, fact in known.items():
             again.set(key, fact.with_mask(fact.mask))
-        again.talk = again.talk._replace(edges=())
+        again.conversation = again.conversation._replace(edges=())
         return again
-
-    def _merged(self, step: Step, known: Mapping[str, Fact], scope: Knowledge) -> dict[str, Fact] | None:
-        """The facts that the earlier rounds and this one leave; `None` if this one adds no possibility."""
-        merged = dict(known)
-        new = False
-        for key in scope.facts:
-            fact, before = scope.get(key), known.get(key)
-            gathered = self.gather(step, key, fact)
-            if before is None:
-                merged[key], new = fact.or_else(gathered), True
-            elif fact.mask | before.mask != before.mask:
-                merged[key] = alternatives([before, fact], lambda writers: Why("loop", step, writers))
-                new = True
-        return merged if new else None
 
     def parallel(self, step: Step, state: Knowledge) -> None:
         siblings = Siblings(step, [self.flow.keys.effects(child) for child in step.children])
@@ -327,7 +246,7 @@ class _Walk(ModelWalk):
         if branches:
             state.join(branches, "race", step)
         for child in step.children:
-            fail(self.flow.keys, state, child, step)
+            record_failure(self.flow.keys, state, child, step)
 
     def _wait_for_others(self, step: Step, branches: list[Knowledge]) -> None:
         """Record that a pause in one branch may lose the `temp:` keys that other branches have written."""
@@ -335,7 +254,7 @@ class _Walk(ModelWalk):
         for index, branch in enumerate(branches):
             other = next((stop for number, stop in enumerate(stops) if stop and number != index), None)
             if other is not None:
-                pause(other, branch, [key for key in branch.facts if is_temporary(key)])
+                record_pause(other, branch, [key for key in branch.facts if is_temporary(key)])
 
     def race(self, step: Step, state: Knowledge) -> None:
         if step.children:
@@ -348,8 +267,8 @@ class _Walk(ModelWalk):
             attempt = failed.fork()
             self.visit(child, attempt)
             ways.append(attempt.snapshot(state))
-            fail(self.flow.keys, failed, child, step)
-            failed.talk = failed.talk.either([failed.talk, attempt.talk])
+            record_failure(self.flow.keys, failed, child, step)
+            failed.conversation = failed.conversation.either([failed.conversation, attempt.conversation])
         if ways:
             state.join(ways, "fallback", step)
 
@@ -359,7 +278,7 @@ class _Walk(ModelWalk):
         ways = [state.fork() for _ in step.children]
         tests = [*runs.tests, *([None] if runs.default else ())]
         for child, way, test in zip(step.children, ways, tests, strict=True):
-            supposing(way, test, partial(self.visit, child, way))
+            with_assumption(way, test, partial(self.visit, child, way))
         open_end = not runs.default and not self._chooses_always(step, state)
         state.join(ways, "branch", step, or_none=open_end)
 
@@ -379,14 +298,14 @@ class _Walk(ModelWalk):
         runs: execution.PerItem = step.node.runs
         state.is_there(runs.items)
         outside = state.fork()
-        fail(self.flow.keys, outside, step.children[0], step)
+        record_failure(self.flow.keys, outside, step.children[0], step)
         item_after = outside.get(runs.item_key)
         item = state.fork()
         item.set(runs.item_key, item_of(step, state.get(runs.items)))
         self.visit(step.children[0], item)
         state.join([item], "map", step, or_none=True)
         state.set(runs.item_key, item_after.with_mask(item_after.mask))
-        state.set(runs.output_key, written(step, list, of=(SpokenIn(step.children[0]),)))
+        state.set(runs.output_key, written_fact(step, list, of=(SpokenIn(step.children[0]),)))
 
     def body(self, step: Step, state: Knowledge) -> None:
         for child in step.children:

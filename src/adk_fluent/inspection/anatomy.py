@@ -7,11 +7,17 @@ from dataclasses import FrozenInstanceError
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from adk_fluent.analysis.audience import Sight, shown, shown_of_earlier, shown_user, sight_of
+from adk_fluent.analysis.audience import (
+    Sight,
+    received_earlier_speakers,
+    received_speakers,
+    receives_user_message,
+    sight_of,
+)
 from adk_fluent.analysis.data_flow import Flow, Read
 from adk_fluent.analysis.facts import Facts
 from adk_fluent.analysis.plan import Step, hand_over_targets
-from adk_fluent.analysis.provenance import Words
+from adk_fluent.analysis.provenance import Authors
 from adk_fluent.analysis.values.fact import PRESENT, STATUS
 from adk_fluent.context.entries import USER
 from adk_fluent.context.spec import Context
@@ -277,13 +283,13 @@ class _Look:
         return tuple(self._reaching())
 
     def _reaching(self) -> Iterator[Reach]:
-        if (user := shown_user(self.facts.flow, self.step)) != "no":
+        if (user := receives_user_message(self.facts.flow, self.step)) != "no":
             yield Reach(USER, certain=user == "yes")
-        heard = shown(self.facts.flow, self.step)
+        heard = received_speakers(self.facts.flow, self.step)
         for speaker in sorted(heard, key=lambda step: step.index):
             yield Reach(speaker.name, certain=heard[speaker])
         for read in _shown(self.step, self.facts.flow):
-            words = self.facts.flow.words(read)
+            words = self.facts.flow.authors(read)
             if words.user:
                 yield Reach(USER, read.key)
             for speaker in self._named(words):
@@ -293,18 +299,18 @@ class _Look:
     def earlier(self) -> frozenset[str]:
         flow = self.facts.later
         step = flow.plan.steps[self.step.index]
-        found = {speaker.name for speaker in shown_of_earlier(flow, step)}
+        found = {speaker.name for speaker in received_earlier_speakers(flow, step)}
         user = self.sight.earlier and self.sight.user
         for read in _shown(step, flow):
-            words = flow.words(read)
-            left = [flow.words_left(key) for key in words.before if not is_temporary(key)]
+            words = flow.authors(read)
+            left = [flow.authors_left(key) for key in words.before if not is_temporary(key)]
             copied = [words] if words.anybody else []  # what copies anybody's words copies old ones, too
             for old in [*left, *copied]:
                 found.update(speaker.name for speaker in self._named(old))
                 user = user or old.user
         return frozenset([*found, *[USER] * user])
 
-    def _named(self, words: Words) -> list[Step]:
+    def _named(self, words: Authors) -> list[Step]:
         """The agents whose words they are, in order."""
         found = self.models if words.anybody else words.steps
         return sorted(found, key=lambda step: step.index)

@@ -3,13 +3,13 @@
 A `Fact` describes all runs that reach the point. Its `mask` is a set: `PRESENT` if some run has a value
 there, `ABSENT` if some run has none, `UNKNOWN` if code may have changed the key where the analysis cannot see
 it. So `PRESENT` alone proves that the key is there, and `PRESENT | ABSENT` means that it may be missing.
-`alternatives` joins the facts of several ways of which a run takes one. `together` joins the facts of
-branches that all run; there, one certain write is enough, unless another branch may remove the key.
+`one_of` joins the facts of several ways of which a run takes one. `all_of` joins the facts of branches that
+all run; there, one certain write is enough, unless another branch may remove the key.
 
 A fact never changes after it is stored. Each has a `tick`, a number that grows: it tells whether a fact is
 older than a step that may have written anything.
 
-A fact also notes the direct sources of its value (`Sources`). `provenance.words_in` follows these notes
+A fact also notes the direct sources of its value (`Sources`). `provenance.authors_of` follows these notes
 later, and only if a check asks for the authors of a value. The notes of a loop may lead back to themselves.
 """
 
@@ -82,7 +82,7 @@ Sources = tuple[object, ...]
 """The sources of a value: objects of `Fact`, `Step` (an agent's words), and the classes above."""
 
 
-def captured(node: CaptureNode) -> Sources:
+def capture_sources(node: CaptureNode) -> Sources:
     """The sources of the value that a capture writes."""
     return (Person.USER,) if node.turns is None else (ANYBODY,)
 
@@ -193,7 +193,7 @@ class Fact:
 
 
 @lru_cache(maxsize=4096)
-def untouched(key: str) -> Fact:
+def unwritten_fact(key: str) -> Fact:
     """A key that no step wrote: absent, or unknown for `user:` and `app:`, which other sessions may write."""
     return Fact(UNKNOWN if is_shared(key) else ABSENT, of=(InitialValue(key),))
 
@@ -203,7 +203,7 @@ def leaves_of(key: str) -> str:
     return f"{key}.*"
 
 
-def written(
+def written_fact(
     step: Step, type: object = None, text_of: tuple[Step, ...] = (), of: Sources | None = None
 ) -> Fact:
     """A key that `step` has just written.
@@ -218,7 +218,7 @@ def written(
 
 def item_of(step: Step, items: Fact) -> Fact:
     """One item of a list, which `step` has just taken; it may be `None` if the list's type allows that."""
-    item = written(step, of=(items,))
+    item = written_fact(step, of=(items,))
     nullable = any(NoneType in get_args(each) for each in get_args(items.type))
     return item.with_mask(PRESENT | ABSENT, Why("item", step)) if nullable else item
 
@@ -247,7 +247,7 @@ MOST_WRITERS: Final = 64
 """The most writers in a fact. The limit bounds the time for each step of a long pipeline."""
 
 
-def some(first: tuple[Step, ...], second: tuple[Step, ...]) -> tuple[Step, ...]:
+def merged_steps(first: tuple[Step, ...], second: tuple[Step, ...]) -> tuple[Step, ...]:
     """The steps of both, each once; if there are more than `MOST_WRITERS`, the latest ones."""
     if not first or first is second:
         return second
@@ -256,7 +256,7 @@ def some(first: tuple[Step, ...], second: tuple[Step, ...]) -> tuple[Step, ...]:
     return tuple(dict.fromkeys(first + second))[-MOST_WRITERS:]
 
 
-def alternatives(facts: Sequence[Fact], why: Callable[[tuple[Step, ...]], Why]) -> Fact:
+def one_of(facts: Sequence[Fact], why: Callable[[tuple[Step, ...]], Why]) -> Fact:
     """The fact if exactly one of these facts holds.
 
     Args:
@@ -268,8 +268,8 @@ def alternatives(facts: Sequence[Fact], why: Callable[[tuple[Step, ...]], Why]) 
     mask, writers, texts, removed = 0, (), (), None
     for fact in facts:
         mask |= fact.mask
-        writers = some(writers, fact.writers)
-        texts = some(texts, fact.text_of)
+        writers = merged_steps(writers, fact.writers)
+        texts = merged_steps(texts, fact.text_of)
         removed = removed or fact.removed_by
     known = {fact.type if _hashable(fact.type) else None for fact in facts if fact.mask & PRESENT}
     type_ = next(iter(known)) if len(known) == 1 else None
@@ -290,7 +290,7 @@ def _hashable(value: object) -> bool:
     return True
 
 
-def together(facts: Sequence[Fact]) -> Fact:
+def all_of(facts: Sequence[Fact]) -> Fact:
     """The fact after parallel branches that all ran: one branch that surely writes is enough."""
     if len(facts) == 1:
         return facts[0].with_mask(facts[0].mask)
@@ -298,8 +298,8 @@ def together(facts: Sequence[Fact]) -> Fact:
     removed = any(fact.mask & REMOVED for fact in facts)
     for fact in facts:
         mask |= fact.mask
-        writers = some(writers, fact.writers)
-        texts = some(texts, fact.text_of)
+        writers = merged_steps(writers, fact.writers)
+        texts = merged_steps(texts, fact.text_of)
     if not removed and any(fact.mask & STATUS == PRESENT for fact in facts):
         mask = PRESENT
     types = [fact.type for fact in facts]

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from adk_fluent.analysis.history import Talk
+from adk_fluent.analysis.history import ConversationSoFar
 from adk_fluent.analysis.plan import Step
 from adk_fluent.analysis.values.fact import (
     ABSENT,
@@ -29,12 +29,12 @@ from adk_fluent.analysis.values.fact import (
     Fact,
     Reason,
     Why,
-    alternatives,
+    all_of,
     leaves_of,
-    some,
+    merged_steps,
+    one_of,
     ticks,
-    together,
-    untouched,
+    unwritten_fact,
 )
 from adk_fluent.analysis.values.key_effects import Siblings
 from adk_fluent.ir.scopes import is_session_scoped, is_temporary
@@ -46,7 +46,7 @@ class Knowledge:
     Attributes:
         parent: the scope below, which has all keys that this one did not change.
         facts: the keys that changed in this scope.
-        talk: the conversation up to this point.
+        conversation: the conversation up to this point.
         dead: true if no run reaches this point.
     """
 
@@ -56,17 +56,17 @@ class Knowledge:
         "_cleared_by_step",
         "_unknown_at",
         "_unknown_by",
+        "conversation",
         "dead",
         "facts",
         "parent",
-        "talk",
     )
 
     def __init__(self, parent: Knowledge | None = None) -> None:
         self.parent: Knowledge | None = parent
         self.facts: dict[str, Fact] = {}
         self.dead: bool = parent.dead if parent else False
-        self.talk: Talk = parent.talk if parent else Talk()
+        self.conversation: ConversationSoFar = parent.conversation if parent else ConversationSoFar()
         self._unknown_by: Step | None = None
         self._unknown_at = 0
         self._cleared_by_step: Step | None = None
@@ -106,7 +106,7 @@ class Knowledge:
                 break
             unknown_by = unknown_by or scope._unknown_by
             if scope.parent is None:
-                fact = untouched(key)
+                fact = unwritten_fact(key)
                 break
             scope = scope.parent
         for siblings, own in self._beside:
@@ -167,8 +167,8 @@ class Knowledge:
             why = before.why or why
         self.facts[key] = Fact(
             mask,
-            some(before.writers, fact.writers),
-            some(before.text_of, fact.text_of),
+            merged_steps(before.writers, fact.writers),
+            merged_steps(before.text_of, fact.text_of),
             None,
             why,
             of=(before, fact),
@@ -220,7 +220,9 @@ class Knowledge:
         special = [fork for fork in live if fork._cleared_by_step or fork._unknown_by]
         changes = self._either(live, ways, special, lambda writers: Why(why, step, writers))
         unknown_by = next((fork._unknown_by for fork in special if fork._unknown_by), None)
-        self.talk = Talk.either([fork.talk for fork in live] + [self.talk] * or_none)
+        self.conversation = ConversationSoFar.either(
+            [fork.conversation for fork in live] + [self.conversation] * or_none
+        )
         if unknown_by:
             self.forget(unknown_by)
         for key, fact in changes.items():
@@ -250,7 +252,7 @@ class Knowledge:
                 facts += [fork.get(key) for fork in silent]
                 if len(found) + len(silent) < ways:
                     facts.append(self.get(key))
-            changes[key] = alternatives(facts, why)
+            changes[key] = one_of(facts, why)
         return changes
 
     def both(self, forks: Sequence[Knowledge], siblings: Siblings) -> None:
@@ -265,11 +267,11 @@ class Knowledge:
                 for key in keys:
                     touched.setdefault(key, []).append((index, fork.get(key)))
         unknown_by = next((fork._unknown_by for fork in forks if fork._unknown_by), None)
-        self.talk = Talk.both([fork.talk for fork in forks], self.talk)
+        self.conversation = ConversationSoFar.both([fork.conversation for fork in forks], self.conversation)
         if unknown_by:
             self.forget(unknown_by)
         for key, found in touched.items():
-            fact = together([fact for _, fact in found])
+            fact = all_of([fact for _, fact in found])
             writers = [index for index, fact in found if fact.mask & PRESENT]
             if not fact.mask & ABSENT and siblings.removes_from(key, writers):
                 fact = fact.with_mask(
@@ -280,7 +282,7 @@ class Knowledge:
     def snapshot(self, base: Knowledge) -> Knowledge:
         """A copy of this state as a fork of `base`, which must be one of the scopes below it."""
         made = base.fork()
-        made.talk, made.dead = self.talk, self.dead
+        made.conversation, made.dead = self.conversation, self.dead
         scope: Knowledge | None = self
         keys: set[str] = set()
         cleared_by = unknown_by = None

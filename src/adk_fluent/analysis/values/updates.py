@@ -22,8 +22,8 @@ from adk_fluent.analysis.values.fact import (
     Why,
     WrittenIn,
     leaves_of,
-    some,
-    written,
+    merged_steps,
+    written_fact,
 )
 from adk_fluent.analysis.values.key_effects import StepKeys
 from adk_fluent.analysis.values.knowledge import Knowledge
@@ -67,7 +67,7 @@ def call_functions(state: Knowledge, step: Step, callbacks: tuple[object, ...]) 
                 maybe_write(state, step, seen)
             state.forget(step)
         for key in () if touched is None else touched.writes:
-            state.set(key, written(step, of=(ANYBODY,)))
+            state.set(key, written_fact(step, of=(ANYBODY,)))
         if seen.whole:
             maybe_write(state, step, seen, always=goes_on)
             goes_on = goes_on and seen.returns_known and not seen.returns  # after `None`, ADK calls the next
@@ -85,7 +85,7 @@ def use_tools(state: Knowledge, step: Step, node: AgentNode) -> None:
         read = tuple(state.get(key) for key in sorted(facts.reads))
         sources = (step, *read) if facts.reads_known else (ANYBODY,)
         for key in sorted(facts.writes):
-            state.maybe(key, written(step, of=sources), Why("tool", step, (step,)))
+            state.maybe(key, written_fact(step, of=sources), Why("tool", step, (step,)))
     for what, _, seen in node.sighted():
         if what == "tool" and not seen.whole:
             maybe_write(state, step, seen)
@@ -99,16 +99,16 @@ def maybe_write(state: Knowledge, step: Step, seen: Sightings, *, always: bool =
     """
     for one in seen.writes:
         if one.always and always:
-            state.set(one.key, written(step, of=(ANYBODY,)))
+            state.set(one.key, written_fact(step, of=(ANYBODY,)))
         else:
-            state.maybe(one.key, written(step, of=(ANYBODY,)), Why("source", step, (step,)))
+            state.maybe(one.key, written_fact(step, of=(ANYBODY,)), Why("source", step, (step,)))
 
 
-def fail(keys: StepKeys, state: Knowledge, child: Step, step: Step) -> None:
+def record_failure(keys: StepKeys, state: Knowledge, child: Step, step: Step) -> None:
     """Record that a child may have done any part of its effects before it failed or was stopped."""
     effects = keys.effects(child)
     if effects.pauses is not None:
-        pause(effects.pauses, state)
+        record_pause(effects.pauses, state)
     for key, writer in effects.writes.items():
         made = Fact(PRESENT, (writer,), of=(WrittenIn(child, key),))
         state.maybe(key, made, Why("fallback", step, (writer,)))
@@ -125,7 +125,7 @@ def fail(keys: StepKeys, state: Knowledge, child: Step, step: Step) -> None:
         state.forget(effects.unknown)
 
 
-def cross(step: Step, state: Knowledge) -> None:
+def record_boundary(step: Step, state: Knowledge) -> None:
     """Record an execution boundary: `temp:` keys do not cross it."""
     for key in state.temp_keys():
         fact = state.get(key)
@@ -133,7 +133,7 @@ def cross(step: Step, state: Knowledge) -> None:
             state.set(key, fact.with_mask(fact.mask | ABSENT, Why("boundary", step, fact.writers)))
 
 
-def pause(step: Step, state: Knowledge, keys: Iterable[str] | None = None) -> None:
+def record_pause(step: Step, state: Knowledge, keys: Iterable[str] | None = None) -> None:
     """Record that the run may pause at a step: it then loses its `temp:` keys.
 
     Args:
@@ -145,7 +145,7 @@ def pause(step: Step, state: Knowledge, keys: Iterable[str] | None = None) -> No
             state.set(key, fact.lost_at(step))
 
 
-def meanwhile(step: Step, owner: Step, moved: Knowledge, steps: Plan) -> None:
+def add_parallel_messages(step: Step, owner: Step, moved: Knowledge, steps: Plan) -> None:
     """Add the messages of branches beside a transfer: these run to their end and may speak before it."""
     inner = step
     for outer in step.above():
@@ -154,7 +154,7 @@ def meanwhile(step: Step, owner: Step, moved: Knowledge, steps: Plan) -> None:
         if isinstance(outer.node.runs, execution.InParallel):
             for other in steps.steps[outer.index : outer.end]:
                 if other.is_model and not inner.index <= other.index < inner.end:
-                    moved.talk = moved.talk.spoke(other, other.branch, certain=False)
+                    moved.conversation = moved.conversation.spoke(other, other.branch, certain=False)
         inner = outer
 
 
@@ -188,7 +188,7 @@ def _sets(state: Knowledge, step: Step, effect: Sets, before: Before) -> None:
     if effect.value is None:
         state.set(effect.key, Fact(ABSENT | REMOVED, removed_by=step))
     else:
-        state.set(effect.key, written(step, effect.type_of(effect.key), of=()))
+        state.set(effect.key, written_fact(step, effect.type_of(effect.key), of=()))
 
 
 def _defaults(state: Knowledge, step: Step, effect: Defaults, before: Before) -> None:
@@ -196,19 +196,19 @@ def _defaults(state: Knowledge, step: Step, effect: Defaults, before: Before) ->
     if was.mask & STATUS == PRESENT or effect.value is None:
         return
     fresh = was.mask & STATUS == ABSENT
-    writers, kind = some(was.writers, (step,)), effect.type_of(effect.key) if fresh else None
-    made_of = (was, written(step, of=()))
+    writers, kind = merged_steps(was.writers, (step,)), effect.type_of(effect.key) if fresh else None
+    made_of = (was, written_fact(step, of=()))
     state.set(effect.key, Fact(PRESENT, writers, was.text_of, kind, of=made_of))
 
 
 def _writes(state: Knowledge, step: Step, effect: Writes, before: Before) -> None:
     sources = (ANYBODY,) if effect.of is None else tuple(before[key] for key in effect.of)
-    state.set(effect.key, written(step, effect.type, of=sources))
+    state.set(effect.key, written_fact(step, effect.type, of=sources))
 
 
 def _may_write(state: Knowledge, step: Step, effect: MayWrite, before: Before) -> None:
     sources = (ANYBODY,) if effect.of is None else tuple(before[key] for key in effect.of)
-    state.maybe(effect.key, written(step, effect.type, of=sources), Why("source", step, (step,)))
+    state.maybe(effect.key, written_fact(step, effect.type, of=sources), Why("source", step, (step,)))
 
 
 def _copies(state: Knowledge, step: Step, effect: Copies, before: Before) -> None:
@@ -218,7 +218,7 @@ def _copies(state: Knowledge, step: Step, effect: Copies, before: Before) -> Non
         made_of = tuple(before[key] for key in effect.sources)
         value = Fact(value.mask, (), (), effect.type, value.why, of=made_of)
     status = value.mask & STATUS
-    writers = some(value.writers, (step,))
+    writers = merged_steps(value.writers, (step,))
     copied = Fact(PRESENT, writers, value.text_of, value.type, of=value.of, by=step)
     if status == PRESENT:
         state.set(effect.key, copied)
@@ -232,7 +232,7 @@ def _perhaps(copied: Fact, was: Fact) -> Fact:
     """The fact about a key to which a value may or may not have been copied."""
     kept = was.mask & (PRESENT | UNKNOWN)
     kind = copied.type if not kept or was.type == copied.type else None
-    writers, texts = some(was.writers, copied.writers), some(was.text_of, copied.text_of)
+    writers, texts = merged_steps(was.writers, copied.writers), merged_steps(was.text_of, copied.text_of)
     return Fact(PRESENT | UNKNOWN, writers, texts, kind, of=(copied, was), lost=was.lost)
 
 
@@ -255,7 +255,7 @@ def _unpacks(state: Knowledge, step: Step, effect: Unpacks, before: Before) -> N
     was = state.get(effect.key)
     if was.mask & STATUS == ABSENT:
         return
-    state.set(leaves_of(effect.key), written(step, of=(was,)))
+    state.set(leaves_of(effect.key), written_fact(step, of=(was,)))
     state.set(effect.key, Fact(was.mask | ABSENT | REMOVED, was.writers, removed_by=step, of=was.of))
 
 
@@ -271,7 +271,7 @@ def _packs(state: Knowledge, step: Step, effect: Packs, before: Before) -> None:
         was = state.get(root)
         certain = value.mask & STATUS == PRESENT and not key.endswith(".*")
         mask = PRESENT if certain else was.mask | UNKNOWN
-        state.set(root, Fact(mask, some(was.writers, (step,)), (), dict, of=(was, value)))
+        state.set(root, Fact(mask, merged_steps(was.writers, (step,)), (), dict, of=(was, value)))
 
 
 # --- operations that run other operations ---------------------------------------------------------
@@ -286,7 +286,7 @@ def _one_of(state: Knowledge, step: Step, effect: OneOf, before: Before) -> None
     forks: list[Knowledge] = []
     for test, nodes in effect.ways:
         fork = state.fork()
-        supposing(fork, test, partial(_apply_all, fork, step, nodes))
+        with_assumption(fork, test, partial(_apply_all, fork, step, nodes))
         forks.append(fork)
     state.join(forks, "branch", step, or_none=True)
 
@@ -332,7 +332,7 @@ def assume(state: Knowledge, test: object) -> str | None:
     return None
 
 
-def supposing(state: Knowledge, test: object, work: Callable[[], None]) -> None:
+def with_assumption(state: Knowledge, test: object, work: Callable[[], None]) -> None:
     """Run `work` for a branch that is taken only if a comparison holds.
 
     The branch knows that the compared key is present. That knowledge is taken back afterwards, because the
