@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from adk_fluent.analysis.facts import Facts
 from adk_fluent.analysis.plan import Step
 from adk_fluent.analysis.values.read import Read
-from adk_fluent.contracts.findings.missing import about
+from adk_fluent.contracts.findings import about
 from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.ir import execution
 from adk_fluent.ir.nodes import (

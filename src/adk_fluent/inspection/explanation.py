@@ -9,7 +9,7 @@ from typing import Any, Final
 from adk_fluent import _html as html
 from adk_fluent.analysis.facts import Facts
 from adk_fluent.analysis.plan import Step
-from adk_fluent.contracts.checking import check_all
+from adk_fluent.contracts.check import check_all
 from adk_fluent.contracts.refusals import known
 from adk_fluent.contracts.report import ContractIssue, ContractReport, Severity
 from adk_fluent.inspection.anatomy import LlmAnatomy, llm_anatomy

@@ -7,7 +7,7 @@ from typing import Final
 
 from adk_fluent.analysis.facts import Facts
 from adk_fluent.analysis.plan import Step
-from adk_fluent.contracts.checking import check_all
+from adk_fluent.contracts.check import check_all
 from adk_fluent.contracts.refusals import known
 from adk_fluent.contracts.report import ContractIssue
 from adk_fluent.inspection.anatomy import LlmAnatomy, llm_anatomy

@@ -8,8 +8,8 @@ from adk_fluent.analysis.artifacts import FileFlow, FileRead
 from adk_fluent.analysis.facts import Facts, analyse
 from adk_fluent.analysis.plan import Step, at_most_three
 from adk_fluent.analysis.values.fact import ABSENT, PRESENT
-from adk_fluent.contracts.findings.wording import listed
 from adk_fluent.contracts.issues import MissingArtifact, ParallelWriters
+from adk_fluent.contracts.reasons import listed
 from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.ir.execution import InParallel

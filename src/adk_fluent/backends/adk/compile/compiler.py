@@ -65,7 +65,7 @@ from adk_fluent.backends.adk.tools.making import native_tools
 from adk_fluent.backends.adk.tools.scope import Making
 from adk_fluent.context.sources import DefaultContext
 from adk_fluent.context.spec import Context
-from adk_fluent.contracts.providing import unprovided
+from adk_fluent.contracts.checks.resources import unprovided
 from adk_fluent.contracts.refusals import UNSUPPORTED, refuse
 from adk_fluent.errors import CompileError, UnsupportedNodeError
 from adk_fluent.ir import execution, nodes

@@ -41,7 +41,7 @@ from adk_fluent.backends.adk.steps.leaves import captured, shown_to, transformed
 from adk_fluent.backends.adk.steps.llm_agent import FluentLlmAgent
 from adk_fluent.backends.adk.steps.typed import check_writes
 from adk_fluent.config import ExecutionConfig
-from adk_fluent.contracts.providing import unprovided
+from adk_fluent.contracts.checks.resources import unprovided
 from adk_fluent.contracts.refusals import nesting, refuse
 from adk_fluent.errors import UnsupportedNodeError
 from adk_fluent.ir._generated import LOOP_FIELDS, PARALLEL_FIELDS, SEQUENCE_FIELDS

@@ -1,20 +1,30 @@
-"""Check that each answer reaches its reader once: through the state or through the conversation."""
+"""Checks that each answer reaches its readers: the next agents, in a form that they accept, and the user."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from adk_fluent.analysis.facts import Facts, analyse
-from adk_fluent.analysis.plan import Step, at_most_three
+from adk_fluent.analysis.plan import Step, at_most_three, branch_names
 from adk_fluent.analysis.shown import sees
 from adk_fluent.analysis.talk.audience import Audience, talked_over
 from adk_fluent.analysis.talk.sight import Sight, sight_of
 from adk_fluent.analysis.values.read import Read
-from adk_fluent.contracts.findings.missing import about
-from adk_fluent.contracts.issues import ChannelDuplication, DataLoss, RouteMissingKey
+from adk_fluent.contracts.findings import about
+from adk_fluent.contracts.issues import (
+    BranchNotVisible,
+    ChannelDuplication,
+    DataLoss,
+    ModalityLoss,
+    ModalityMismatch,
+    NobodyVisible,
+    RouteMissingKey,
+)
 from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue, Severity
-from adk_fluent.ir.execution import PerItem
+from adk_fluent.ir.annotations import ContentSpec, Modality
+from adk_fluent.ir.execution import ONE_COUNTS, PerItem
 
 
 @check(place=90)
@@ -167,4 +177,124 @@ def _loss(speaker: Step, listener: Step, sight: Sight) -> ContractIssue:
         "it is lost.\n"
         f'Add .writes("{speaker.origin}_text") to {speaker.name} and read that key, or show {listener.name} '
         "the conversation.",
+    )
+
+
+# --- kinds of content -----------------------------------------------------------------------------
+
+
+_AS_TEXT: Final = frozenset({Modality.STRUCTURED, Modality.CODE})
+"""Kinds of content that are sent as text, so an agent that accepts text accepts them, too."""
+_FILES: Final = frozenset({Modality.IMAGE, Modality.AUDIO, Modality.VIDEO, Modality.PDF})
+
+
+@check(place=110)
+def check_modality_contracts(root: object) -> list[ContractIssue]:
+    """Check that each declared kind of content reaches the next agent, and that this agent accepts it."""
+    facts = analyse(root)
+    return [issue for listener in facts.flow.upstream for issue in _between(listener, facts)]
+
+
+def _between(listener: Step, facts: Facts) -> Iterator[ContractIssue]:
+    sight = sight_of(listener.node)
+    accepted = _spec(listener)
+    for speaker in facts.flow.upstream[listener]:
+        produced = _spec(speaker)
+        if produced is None or speaker is listener:
+            continue
+        shown = sees(facts.flow, speaker, listener) != "no"
+        files = produced.output_modalities & _FILES
+        wanted = files & accepted.input_modalities if accepted else files
+        if wanted and not sight.files and (shown or accepted):
+            yield _modality_loss(speaker, listener, wanted, sight.shown)
+        if shown and accepted and (refused := _refused(produced, accepted)):
+            yield _mismatch(speaker, listener, refused, accepted)
+
+
+def _spec(step: Step) -> ContentSpec | None:
+    return step.node.annotations.content
+
+
+def _refused(produced: ContentSpec, accepted: ContentSpec) -> frozenset[Modality]:
+    takes = accepted.input_modalities
+    if Modality.TEXT in takes:
+        takes |= _AS_TEXT
+    return produced.output_modalities - takes
+
+
+def _names(modalities: frozenset[Modality]) -> str:
+    return " and ".join(sorted(modality.value for modality in modalities))
+
+
+def _mismatch(
+    speaker: Step, listener: Step, refused: frozenset[Modality], accepted: ContentSpec
+) -> ContractIssue:
+    return ModalityMismatch(
+        agent=listener.name,
+        message=f"{speaker.name} produces {_names(refused)}, which {listener.name} does not accept",
+        hint=f"{listener.name} accepts {_names(accepted.input_modalities)}.\n"
+        f"Add it to .accepts(...), or put an agent in between that turns it into what {listener.name} takes.",
+    )
+
+
+def _modality_loss(speaker: Step, listener: Step, lost: frozenset[Modality], shown: str) -> ContractIssue:
+    return ModalityLoss(
+        agent=listener.name,
+        message=f"{listener.name} has {shown}, but upstream {speaker.name} produces {_names(lost)} content",
+        hint=f"{_names(lost).capitalize()} content reaches an agent only through C.default(), or a context "
+        "with .as_contents(); otherwise only its text does.",
+    )
+
+
+# --- answers for the user -------------------------------------------------------------------------
+
+
+@check(place=150)
+def check_visibility_contracts(root: object) -> list[ContractIssue]:
+    """Check that the user sees an answer, for every branch of a route."""
+    facts = analyse(root)
+    speaking = (step for step in facts.steps if step.is_model or step.node.says is not None)
+    speakers = [step for step in speaking if facts.reaches(step)]
+    if not speakers:
+        return []
+    if not any(facts.visibility[step.name] == "user" for step in speakers):
+        last = speakers[-1]
+        return [
+            NobodyVisible(
+                agent=last.name,
+                message="No agent is visible to the user",
+                hint=f"All answers are internal. Remove a .hide(), or add .show() to {last.name}.",
+            )
+        ]
+    return list(_silent_branches(facts, {step.index for step in speakers}))
+
+
+def _silent_branches(facts: Facts, speakers: set[int]) -> Iterator[ContractIssue]:
+    """Report branches whose agents all stay internal, if the user sees an agent of another branch."""
+    visible, speaking = _counts(facts, speakers)
+    for step in facts.steps:
+        if step.node.runs.apart or not isinstance(step.node.runs, ONE_COUNTS):
+            continue
+        seen = {child: visible[child.end] - visible[child.index] for child in step.children}
+        for child in step.children if any(seen.values()) else ():
+            if not seen[child] and speaking[child.end] - speaking[child.index]:
+                yield _silent(step, child)
+
+
+def _counts(facts: Facts, speakers: set[int]) -> tuple[list[int], list[int]]:
+    """The number of visible steps before each index, and the number of speaking ones."""
+    visible, speaking = [0], [0]
+    for step in facts.steps:
+        speaks = step.index in speakers
+        visible.append(visible[-1] + (speaks and facts.visibility[step.name] == "user"))
+        speaking.append(speaking[-1] + speaks)
+    return visible, speaking
+
+
+def _silent(step: Step, child: Step) -> ContractIssue:
+    return BranchNotVisible(
+        severity=Severity.INFO,
+        agent=child.name,
+        message=f"No agent is visible to the user when {branch_names(step, [child])} runs",
+        hint=f"All answers in this branch of {step.name} are internal. Remove a .hide(), or add .show().",
     )

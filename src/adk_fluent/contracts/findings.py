@@ -1,23 +1,30 @@
-"""The finding about one read: its key is in state, may be missing, or is never there."""
+"""Findings that several checks make: about a read, a type, or a boundary at which a run cannot be cut."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final, cast
 
+from adk_fluent.analysis.cuts import Obstacle
 from adk_fluent.analysis.facts import Facts
 from adk_fluent.analysis.plan import Step
+from adk_fluent.analysis.typed import KnownType
 from adk_fluent.analysis.values.fact import ABSENT, PRESENT, STATUS, Fact
+from adk_fluent.analysis.values.kinds import named, values_of
 from adk_fluent.analysis.values.read import Read
-from adk_fluent.contracts.findings.wording import listed, who_reads, why_first_turn, why_may, why_never
-from adk_fluent.contracts.issues import BoundaryTempKey, ReadBeforeWrite, ScopeMismatch
+from adk_fluent.contracts.issues import BoundaryTempKey, ReadBeforeWrite, ScopeMismatch, TypeMismatch
+from adk_fluent.contracts.reasons import listed, who_reads, why_first_turn, why_may, why_never
 from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.ir import execution
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.nodes import TransformNode
 from adk_fluent.ir.scopes import SCOPES, is_shared
 from adk_fluent.ir.tools import gives_value
+from adk_fluent.spelling import Spelling
 from adk_fluent.state.effects import Needs, all_effects
+
+# --- reads ----------------------------------------------------------------------------------------
+
 
 MOST_NAMED = 12
 """The most writers of a key that a finding names."""
@@ -171,3 +178,83 @@ def _source(writers: tuple[Step, ...]) -> str:
     if len(writers) > MOST_NAMED:
         return f"produced by {', '.join(writer.name for writer in writers[:MOST_NAMED])} and others"
     return f"produced by {listed(writers)}" if writers else "in the initial state"
+
+
+# --- types ----------------------------------------------------------------------------------------
+
+
+_SHOWN: Final = 6
+"""The most values that a message names."""
+
+
+def source(known: KnownType) -> str:
+    """The step or schema that gives a value its type, and the type: `a gives text`."""
+    if known.field is not None:
+        who = f"{known.field.schema.__name__ if known.field.schema else 'the route'} declares"
+    else:
+        writers = known.read.facts[-1].writers
+        who = f"{writers[-1].name if writers else 'the initial state'} gives"
+    return f"{who} {shown_type(known.types[-1])}"
+
+
+def shown_type(kind: object) -> str:
+    """A value of a type, as messages name it: `text`, `an int`, `one of 'a', 'b'`."""
+    if kind is str:
+        return "text"
+    if (values := values_of(kind)) is not None and kind is not bool:
+        return one_of(values)
+    name = named(kind)
+    article = "an" if name[:1].lower() in "aeiou" else "a"
+    return f"{article} {name} as a dict" if hasattr(kind, "model_fields") else f"{article} {name}"
+
+
+def one_of(values: Sequence[object]) -> str:
+    """Some values in words: `one of 'a', 'b'`."""
+    more = ", ..." if len(values) > _SHOWN else ""
+    return f"one of {', '.join(map(repr, values[:_SHOWN]))}{more}"
+
+
+def mismatch(step: Step, key: str, why: str, hint: str = "") -> ContractIssue:
+    """The finding that a value has a type which its reader cannot use."""
+    return TypeMismatch(
+        severity=Severity.ERROR,
+        agent=step.name,
+        key=key,
+        message=f'{step.name} cannot use "{key}": {why}',
+        hint=hint
+        or f'Convert it in between: S.transform("{key}", fn), or make its writer give the right type.',
+    )
+
+
+def nearest(value: object, known: Sequence[object]) -> str:
+    """A hint at the value that was probably meant, or at all that are possible."""
+    like = Spelling(map(str, known)).like(str(value))
+    meant = next((one for one in known if str(one) == like), None)
+    return f"It can be {one_of(known)}." if meant is None else f"Did you mean {meant!r}?"
+
+
+# --- boundaries -----------------------------------------------------------------------------------
+
+
+def in_the_way(problem: Obstacle) -> tuple[str, str]:
+    """The problem in one line, and what to do.
+
+    Args:
+        problem: the obstacle that the analysis found.
+    """
+    cut, by = problem.cut.name, problem.by
+    match problem.reason:
+        case "construct":
+            why = f"stands inside the {by.node.kind} {by.name!r}, which runs as a whole"
+            can = f"Put the boundary on {by.name!r} itself, or on a step of the pipeline around it."
+        case "options":
+            own = ", ".join(sorted(by.node.given.keys() - {"name", "description", "children", "annotations"}))
+            why = f"would cut the sequence {by.name!r}, whose {own} would then run for each part"
+            can = f"Put the boundary on {by.name!r} itself, or {own} on one step."
+        case "pieces":
+            why = f"would cut the answer of {by.name!r}, which is streamed"
+            can = f"Let {by.name!r} pass on its whole answer, without .stream_to(), or put both on one side."
+        case "transfer":
+            why = f"would cut between the transfer {by.name!r} and steps that it leads to, or skips"
+            can = "Put the boundary before the transfer, or on what runs the transfer and these steps."
+    return f"the execution boundary of {cut!r} {why}", can

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, TypeVar
 from adk_fluent.analysis.facts import Facts, analyse, was_built
 from adk_fluent.config import ExecutionConfig, execution_config
 from adk_fluent.contracts.certainty import must_fail
-from adk_fluent.contracts.findings.missing import fine
+from adk_fluent.contracts.findings import fine
 from adk_fluent.contracts.refusals import nesting, refuse
 from adk_fluent.contracts.registry import run_checkers
 from adk_fluent.contracts.report import ContractIssue, ContractReport, Severity
