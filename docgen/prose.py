@@ -72,7 +72,7 @@ SAME_CLASS: Final = {"Stored": "stored graphs hold the name; each package has it
 """Names that several public classes may share, and why."""
 
 KEPT: Final = {
-    '"nobody-visible"': "reports and logs hold this code of a finding",
+    "nobody-visible": "reports and logs hold this code of a finding",
     "whoever follows them suits this audience": "recorded runs hold this request to a model",
 }
 """Texts that stay although they have a refused word, and why."""

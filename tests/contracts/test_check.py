@@ -12,10 +12,10 @@ from adk_fluent.config import ExecutionConfig
 from adk_fluent.contracts import (
     ContractIssue,
     Severity,
+    check,
     check_all,
     check_boundary_contracts,
     check_contracts,
-    check,
     register_checker,
     unregister_checker,
 )

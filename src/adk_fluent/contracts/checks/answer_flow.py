@@ -11,7 +11,7 @@ from adk_fluent.analysis.shown import sees
 from adk_fluent.analysis.talk.audience import Audience, talked_over
 from adk_fluent.analysis.talk.sight import Sight, sight_of
 from adk_fluent.analysis.values.read import Read
-from adk_fluent.contracts.findings import about
+from adk_fluent.contracts.findings import finding_about
 from adk_fluent.contracts.issues import (
     BranchNotVisible,
     ChannelDuplication,
@@ -34,7 +34,7 @@ def check_channel_coherence(root: object) -> list[ContractIssue]:
     routes = [
         issue
         for read in facts.reads
-        if read.via == "route" and (issue := about(read, facts, RouteMissingKey)) is not None
+        if read.via == "route" and (issue := finding_about(read, facts, RouteMissingKey)) is not None
     ]
     return [*routes, *_answers_twice(facts), *_lost_answers(facts)]
 
@@ -54,10 +54,10 @@ def _answers_twice(facts: Facts) -> Iterator[ContractIssue]:
                 if speaker is not read.step and sees(facts.flow, speaker, read.step) != "no":
                     found.setdefault(read.step, {}).setdefault((read.key, speaker), read)
     for listener, told in found.items():
-        yield _twice(listener, [(read, speaker) for (_, speaker), read in told.items()])
+        yield _duplicate(listener, [(read, speaker) for (_, speaker), read in told.items()])
 
 
-def _twice(listener: Step, told: list[tuple[Read, Step]]) -> ContractIssue:
+def _duplicate(listener: Step, told: list[tuple[Read, Step]]) -> ContractIssue:
     rows = [
         (
             f'{speaker.name}.outputs("{speaker.node.output_key}")',
@@ -68,7 +68,7 @@ def _twice(listener: Step, told: list[tuple[Read, Step]]) -> ContractIssue:
         )
         for read, speaker in told
     ]
-    outputs, speakers, origins, keys, channels = map(_each, zip(*rows, strict=True))
+    outputs, speakers, origins, keys, channels = map(_distinct, zip(*rows, strict=True))
     name, many = listener.name, len(speakers) > 1
     return ChannelDuplication(
         severity=Severity.INFO,
@@ -83,7 +83,7 @@ def _twice(listener: Step, told: list[tuple[Read, Step]]) -> ContractIssue:
     )
 
 
-def _each(names: Sequence[str]) -> list[str]:
+def _distinct(names: Sequence[str]) -> list[str]:
     """The names without repetitions, in order."""
     return [*names] if len(names) == 1 else list(dict.fromkeys(names))
 
@@ -111,7 +111,7 @@ def _lost_answers(facts: Facts) -> Iterator[ContractIssue]:
             if sees(facts.flow, speaker, listener) != "no":
                 continue
             if sight.wholesale:
-                yield _loss(speaker, listener, sight)
+                yield _lost_answer(speaker, listener, sight)
             else:
                 deliberate.setdefault(speaker, listener)
         if sight.history == "last":
@@ -122,10 +122,10 @@ def _lost_answers(facts: Facts) -> Iterator[ContractIssue]:
     for listener, speakers in talking_over.items():
         lost = [one for one in speakers if _only_speaks(one) and not _gathered(one, listener)]
         if lost := [one for one in lost if _is_unheard(one, audience, facts)]:
-            yield _one_of(speakers, lost, listener)
+            yield _one_of_parallel(speakers, lost, listener)
     for speaker, listener in deliberate.items():
         if _is_unheard(speaker, audience, facts):
-            yield _loss(speaker, listener, sight_of(listener.node))
+            yield _lost_answer(speaker, listener, sight_of(listener.node))
 
 
 def _is_unheard(speaker: Step, audience: Audience, facts: Facts) -> bool:
@@ -151,7 +151,7 @@ def _gathered(speaker: Step, listener: Step) -> bool:
     )
 
 
-def _one_of(speakers: list[Step], lost: list[Step], listener: Step) -> ContractIssue:
+def _one_of_parallel(speakers: list[Step], lost: list[Step], listener: Step) -> ContractIssue:
     """The warning that a listener, which gets only the last message, misses the other parallel answers."""
     name, names = listener.name, at_most_three([speaker.name for speaker in lost])
     return DataLoss(
@@ -163,7 +163,7 @@ def _one_of(speakers: list[Step], lost: list[Step], listener: Step) -> ContractI
     )
 
 
-def _loss(speaker: Step, listener: Step, sight: Sight) -> ContractIssue:
+def _lost_answer(speaker: Step, listener: Step, sight: Sight) -> ContractIssue:
     same = speaker.branch == listener.branch[: len(speaker.branch)]
     why = (
         f"{listener.name} has {sight.shown}"
@@ -192,14 +192,14 @@ _FILES: Final = frozenset({Modality.IMAGE, Modality.AUDIO, Modality.VIDEO, Modal
 def check_modality_contracts(root: object) -> list[ContractIssue]:
     """Check that each declared kind of content reaches the next agent, and that this agent accepts it."""
     facts = analyse(root)
-    return [issue for listener in facts.flow.upstream for issue in _between(listener, facts)]
+    return [issue for listener in facts.flow.upstream for issue in _modality_issues(listener, facts)]
 
 
-def _between(listener: Step, facts: Facts) -> Iterator[ContractIssue]:
+def _modality_issues(listener: Step, facts: Facts) -> Iterator[ContractIssue]:
     sight = sight_of(listener.node)
-    accepted = _spec(listener)
+    accepted = _content_spec(listener)
     for speaker in facts.flow.upstream[listener]:
-        produced = _spec(speaker)
+        produced = _content_spec(speaker)
         if produced is None or speaker is listener:
             continue
         shown = sees(facts.flow, speaker, listener) != "no"
@@ -207,41 +207,42 @@ def _between(listener: Step, facts: Facts) -> Iterator[ContractIssue]:
         wanted = files & accepted.input_modalities if accepted else files
         if wanted and not sight.files and (shown or accepted):
             yield _modality_loss(speaker, listener, wanted, sight.shown)
-        if shown and accepted and (refused := _refused(produced, accepted)):
-            yield _mismatch(speaker, listener, refused, accepted)
+        if shown and accepted and (refused := _refused_kinds(produced, accepted)):
+            yield _modality_mismatch(speaker, listener, refused, accepted)
 
 
-def _spec(step: Step) -> ContentSpec | None:
+def _content_spec(step: Step) -> ContentSpec | None:
     return step.node.annotations.content
 
 
-def _refused(produced: ContentSpec, accepted: ContentSpec) -> frozenset[Modality]:
+def _refused_kinds(produced: ContentSpec, accepted: ContentSpec) -> frozenset[Modality]:
     takes = accepted.input_modalities
     if Modality.TEXT in takes:
         takes |= _AS_TEXT
     return produced.output_modalities - takes
 
 
-def _names(modalities: frozenset[Modality]) -> str:
+def _kinds_text(modalities: frozenset[Modality]) -> str:
     return " and ".join(sorted(modality.value for modality in modalities))
 
 
-def _mismatch(
+def _modality_mismatch(
     speaker: Step, listener: Step, refused: frozenset[Modality], accepted: ContentSpec
 ) -> ContractIssue:
     return ModalityMismatch(
         agent=listener.name,
-        message=f"{speaker.name} produces {_names(refused)}, which {listener.name} does not accept",
-        hint=f"{listener.name} accepts {_names(accepted.input_modalities)}.\n"
+        message=f"{speaker.name} produces {_kinds_text(refused)}, which {listener.name} does not accept",
+        hint=f"{listener.name} accepts {_kinds_text(accepted.input_modalities)}.\n"
         f"Add it to .accepts(...), or put an agent in between that turns it into what {listener.name} takes.",
     )
 
 
 def _modality_loss(speaker: Step, listener: Step, lost: frozenset[Modality], shown: str) -> ContractIssue:
+    kinds = _kinds_text(lost)
     return ModalityLoss(
         agent=listener.name,
-        message=f"{listener.name} has {shown}, but upstream {speaker.name} produces {_names(lost)} content",
-        hint=f"{_names(lost).capitalize()} content reaches an agent only through C.default(), or a context "
+        message=f"{listener.name} has {shown}, but upstream {speaker.name} produces {kinds} content",
+        hint=f"{kinds.capitalize()} content reaches an agent only through C.default(), or a context "
         "with .as_contents(); otherwise only its text does.",
     )
 
@@ -271,17 +272,17 @@ def check_visibility_contracts(root: object) -> list[ContractIssue]:
 
 def _silent_branches(facts: Facts, speakers: set[int]) -> Iterator[ContractIssue]:
     """Report branches whose agents all stay internal, if the user sees an agent of another branch."""
-    visible, speaking = _counts(facts, speakers)
+    visible, speaking = _counts_before(facts, speakers)
     for step in facts.steps:
         if step.node.runs.apart or not isinstance(step.node.runs, ONE_COUNTS):
             continue
         seen = {child: visible[child.end] - visible[child.index] for child in step.children}
         for child in step.children if any(seen.values()) else ():
             if not seen[child] and speaking[child.end] - speaking[child.index]:
-                yield _silent(step, child)
+                yield _silent_branch(step, child)
 
 
-def _counts(facts: Facts, speakers: set[int]) -> tuple[list[int], list[int]]:
+def _counts_before(facts: Facts, speakers: set[int]) -> tuple[list[int], list[int]]:
     """The number of visible steps before each index, and the number of speaking ones."""
     visible, speaking = [0], [0]
     for step in facts.steps:
@@ -291,7 +292,7 @@ def _counts(facts: Facts, speakers: set[int]) -> tuple[list[int], list[int]]:
     return visible, speaking
 
 
-def _silent(step: Step, child: Step) -> ContractIssue:
+def _silent_branch(step: Step, child: Step) -> ContractIssue:
     return BranchNotVisible(
         severity=Severity.INFO,
         agent=child.name,

@@ -32,13 +32,13 @@ def check_reachability(root: object) -> list[ContractIssue]:
     facts = analyse(root)
     routes = [step for step in facts.steps if isinstance(step.node.runs, FirstMatch)]
     return [
-        *(issue for step in routes if facts.reaches(step) for issue in _branches(step, facts)),
-        *_skipped(facts),
-        *(issue for step in routes if (issue := _open(step, facts)) is not None),
+        *(issue for step in routes if facts.reaches(step) for issue in _dead_branches(step, facts)),
+        *_skipped_steps(facts),
+        *(issue for step in routes if (issue := _open_route(step, facts)) is not None),
     ]
 
 
-def _branches(step: Step, facts: Facts) -> Iterator[ContractIssue]:
+def _dead_branches(step: Step, facts: Facts) -> Iterator[ContractIssue]:
     runs: FirstMatch = step.node.runs
     tests = runs.tests
     parts = any(isinstance(test, Match) and test.op == "contains" for test in tests)
@@ -67,7 +67,7 @@ def _is_text(step: Step, facts: Facts) -> bool:
     return all(one is not None and all(kinds(kind) == TEXT for kind in one.types) for one in known)
 
 
-def _skipped(facts: Facts) -> Iterator[ContractIssue]:
+def _skipped_steps(facts: Facts) -> Iterator[ContractIssue]:
     """Report steps that the walk did not reach: of several in a row only the first."""
     for step in facts.steps:
         parent = step.parent
@@ -90,7 +90,7 @@ def _unreachable(step: Step, message: str, hint: str, key: str | None = None) ->
     return UnreachableBranch(agent=step.name, key=key, message=message, hint=hint)
 
 
-def _open(step: Step, facts: Facts) -> ContractIssue | None:
+def _open_route(step: Step, facts: Facts) -> ContractIssue | None:
     """The note on a route of several cases without `otherwise`; none on `.proceed_if`, which may skip."""
     runs: FirstMatch = step.node.runs
     tests = runs.tests
@@ -127,7 +127,7 @@ def check_loops(root: object) -> list[ContractIssue]:
     """Check that each body changes a key that `until` reads, and that a loop without a limit can end."""
     facts = analyse(root)
     loops = [step for step in facts.steps if isinstance(step.node.runs, Repeated)]
-    found = [_endless(step, keys) for step in loops if (keys := unchanging(step, facts))]
+    found = [_runs_to_limit(step, keys) for step in loops if (keys := unchanging(step, facts))]
     return [*found, *(_without_way_out(step) for step in loops if _never_ends(step, facts))]
 
 
@@ -179,7 +179,7 @@ def unchanging(step: Step, facts: Facts) -> frozenset[str]:
     return touched.reads
 
 
-def _endless(step: Step, keys: frozenset[str]) -> ContractIssue:
+def _runs_to_limit(step: Step, keys: frozenset[str]) -> ContractIssue:
     read = ", ".join(f'"{name}"' for name in sorted(keys))
     return LoopRunsToLimit(
         agent=step.name,
@@ -198,7 +198,7 @@ def check_maps(root: object) -> list[ContractIssue]:
     """Report each map whose body asks a model but does not read the item."""
     facts = analyse(root)
     maps = [step for step in facts.steps if isinstance(step.node.runs, PerItem) and facts.reaches(step)]
-    return [_unread(step, facts) for step in maps if not _reads_item(step, facts)]
+    return [_unread_item(step, facts) for step in maps if not _reads_item(step, facts)]
 
 
 def _reads_item(step: Step, facts: Facts) -> bool:
@@ -215,7 +215,7 @@ def _has_reader(key: str, steps: list[Step], facts: Facts) -> bool:
     return any(read.key == key for step in steps for read in facts.reads_of(step))
 
 
-def _unread(step: Step, facts: Facts) -> ContractIssue:
+def _unread_item(step: Step, facts: Facts) -> ContractIssue:
     runs: PerItem = step.node.runs
     body, whole = (
         step.children[0].name,

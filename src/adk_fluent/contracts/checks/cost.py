@@ -20,17 +20,24 @@ from adk_fluent.ir.nodes import AgentNode
 def check_cost_contracts(root: object) -> list[ContractIssue]:
     """Check that every `budget_bounded` selector has a budget and a fallback model."""
     facts = analyse(root)
-    return [issue for step in facts.steps if "selector" in step.node.given for issue in _bounded(step, facts)]
+    return [
+        issue
+        for step in facts.steps
+        if "selector" in step.node.given
+        for issue in _budget_issues(step, facts)
+    ]
 
 
-def _bounded(step: Step, facts: Facts) -> Iterator[ContractIssue]:
+def _budget_issues(step: Step, facts: Facts) -> Iterator[ContractIssue]:
     node: AgentNode = step.node
     selector = node.selector
     if selector is None or selector.strategy != "budget_bounded":
         return
     key = selector.budget_key
     if key is None:
-        yield _missing(step, None, "it has no budget_key.\nAdd budget_key=, and set that key before it runs.")
+        yield _missing_budget(
+            step, None, "it has no budget_key.\nAdd budget_key=, and set that key before it runs."
+        )
     elif any(
         read.via == "budget" and read.reached and read.status == "never" for read in facts.reads_of(step)
     ):
@@ -43,7 +50,7 @@ def _bounded(step: Step, facts: Facts) -> Iterator[ContractIssue]:
             if key.isidentifier()
             else f'Set it before: state={{"{key}": ...}}.'
         )
-        yield _missing(step, key, hint)
+        yield _missing_budget(step, key, hint)
     if selector.fallback_model is None:
         yield BudgetWithoutFallback(
             severity=Severity.INFO,
@@ -56,7 +63,7 @@ def _bounded(step: Step, facts: Facts) -> Iterator[ContractIssue]:
         )
 
 
-def _missing(step: Step, key: str | None, why: str) -> ContractIssue:
+def _missing_budget(step: Step, key: str | None, why: str) -> ContractIssue:
     return MissingBudget(
         agent=step.name,
         key=key,
@@ -78,7 +85,7 @@ def check_token_limits(root: object) -> list[ContractIssue]:
     if not beside and not any("selector" in one.node.given or one.node.annotations.content for one in agents):
         return []  # most pipelines have no limit, so they do not load the estimate of requests
     limited = [step for step in agents if _limits(step) != (None, None)]
-    budgets = _budgets(beside)
+    budgets = _token_budgets(beside)
     if not limited and not budgets:
         return []
     from adk_fluent.cost.walk import foreseen
@@ -95,7 +102,7 @@ def check_token_limits(root: object) -> list[ContractIssue]:
     ]
 
 
-def _budgets(steps: list[Step]) -> list[tuple[Step, int]]:
+def _token_budgets(steps: list[Step]) -> list[tuple[Step, int]]:
     """The steps with a `token_budget` middleware, each with the tokens that it allows."""
     if not steps:
         return []
@@ -111,7 +118,7 @@ def _budgets(steps: list[Step]) -> list[tuple[Step, int]]:
 
 def _over_budget(step: Step, tokens: int, budget: int) -> ContractIssue:
     message = f"{step.name} is sent about {tokens:,} tokens or more, and its token_budget allows {budget:,}"
-    return _issue(step, f"{message}: each of its calls is refused")
+    return _token_limit(step, f"{message}: each of its calls is refused")
 
 
 def _limits(step: Step) -> tuple[int | None, int | None]:
@@ -131,21 +138,23 @@ def _over_limit(step: Step, request: float) -> Iterator[ContractIssue]:
     accepted, most = _limits(step)
     tokens = int(request)
     if accepted is not None and tokens > accepted:
-        yield _issue(step, f"{step.name} is sent about {tokens:,} tokens or more, and accepts {accepted:,}")
+        yield _token_limit(
+            step, f"{step.name} is sent about {tokens:,} tokens or more, and accepts {accepted:,}"
+        )
     if most is not None and tokens > most:
-        yield _issue(
+        yield _token_limit(
             step,
             f"{step.name} is sent about {tokens:,} tokens or more, and none of its models may get more than "
             f"{most:,}",
         )
     if most is not None and accepted is not None and accepted > most:
-        yield _issue(
+        yield _token_limit(
             step,
             f"{step.name} accepts {accepted:,} tokens, and none of its models may get more than {most:,}",
         )
 
 
-def _issue(step: Step, message: str) -> ContractIssue:
+def _token_limit(step: Step, message: str) -> ContractIssue:
     return TokenLimit(
         severity=Severity.WARN,
         agent=step.name,

@@ -27,14 +27,14 @@ def check_resources(root: object) -> list[ContractIssue]:
     if facts.is_too_deep:
         return []
     names = (step.name for step in facts.steps)
-    found = [refusal.finding() for refusal in unprovided(facts.root, names)]
-    return [*found, *_unused(facts)]
+    found = [refusal.finding() for refusal in missing_resources(facts.root, names)]
+    return [*found, *_unused_resources(facts)]
 
 
-def _unused(facts: Facts) -> Iterator[ContractIssue]:
+def _unused_resources(facts: Facts) -> Iterator[ContractIssue]:
     for step in facts.steps:
         names = [name for name, _ in step.node.annotations.resources]
-        taken = _taken(step.node, names) if names else set[str]()
+        taken = _used_names(step.node, names) if names else set[str]()
         for name in names:
             if name not in taken:
                 yield UnusedResource(
@@ -45,21 +45,21 @@ def _unused(facts: Facts) -> Iterator[ContractIssue]:
                 )
 
 
-def _taken(root: Node, names: list[str]) -> set[str]:
+def _used_names(root: Node, names: list[str]) -> set[str]:
     """The names of resources for which some function in a tree has a parameter."""
     taken = set[str]()
     for node in walk(root):
         for call in node.calls():
             taken.update(wanted(call.function, names) if call.injected else ())
         if (agent := node.agent) is not None and "tools" in agent.given:
-            for function in (*functions_of(agent.tools), *_confirming(agent.tools)):
+            for function in (*functions_of(agent.tools), *_confirmation_functions(agent.tools)):
                 taken.update(wanted(function, names))
             for tree in agents_inside(agent.tools):
-                taken |= _taken(tree, names)
+                taken |= _used_names(tree, names)
     return taken
 
 
-def _confirming(tools: Iterable[object]) -> Iterator[object]:
+def _confirmation_functions(tools: Iterable[object]) -> Iterator[object]:
     """The functions and values that decide whether a person must confirm a call of a tool."""
     for tool in tools:
         for part in innermost(tool):
@@ -76,7 +76,9 @@ _SIMPLE_TYPES: Final = frozenset({str, int, float, bool, list, dict, "str", "int
 """Types of parameters, as objects and as text, that ADK can always describe to a model."""
 
 
-def unprovided(root: Node, names: Iterable[str], given: Mapping[str, object] = _NONE) -> Iterator[Refusal]:
+def missing_resources(
+    root: Node, names: Iterable[str], given: Mapping[str, object] = _NONE
+) -> Iterator[Refusal]:
     """Yield a refusal for each parameter without a value, and for each cache that would mix up users.
 
     Args:
@@ -99,21 +101,21 @@ def unprovided(root: Node, names: Iterable[str], given: Mapping[str, object] = _
 def _of_node(node: Node, calls: Iterable[Call], name: str, given: Mapping[str, object]) -> Iterator[Refusal]:
     for call in calls:
         if call.function is not None and (parameter := lacking(call, given)) is not None:
-            hint = _hint(parameter, name, given) if call.injected else _ELSEWHERE
-            yield _missing(name, call.what, call.function, parameter, "which nothing gives it", hint)
+            hint = _hint(parameter, name, given) if call.injected else _RECEIVERS
+            yield _missing_value(name, call.what, call.function, parameter, "which nothing gives it", hint)
         if not node.agent and (parameter := taken_twice(call, given)) is not None:
-            yield _missing(name, call.what, call.function, parameter, *_TWICE)
+            yield _missing_value(name, call.what, call.function, parameter, *_TWICE)
     if (agent := node.agent) is not None and "tools" in agent.given:
         for function, hidden in declared_functions(agent.tools):
             if (parameter := _undescribable(function, given, hidden)) is not None:
                 why, hint = "which no model can give and .inject does not", _hint(parameter, name, given)
-                yield _missing(name, "its tool", function, parameter, why, hint)
-        yield from _shared(agent.tools, name, given)
+                yield _missing_value(name, "its tool", function, parameter, why, hint)
+        yield from _shared_caches(agent.tools, name, given)
         for tree in agents_inside(agent.tools):
-            yield from unprovided(tree, (inner.name or inner.label for inner in walk(tree)), given)
+            yield from missing_resources(tree, (inner.name or inner.label for inner in walk(tree)), given)
 
 
-def _shared(tools: Iterable[object], name: str, given: Mapping[str, object]) -> Iterator[Refusal]:
+def _shared_caches(tools: Iterable[object], name: str, given: Mapping[str, object]) -> Iterator[Refusal]:
     """Refuse caches that could give one user a result from a resource of another user's session."""
     caches = [part for tool in tools for part in innermost(tool) if _by_arguments(part)] if given else []
     for function in functions_of(caches):
@@ -129,13 +131,13 @@ def _by_arguments(part: object) -> bool:
     return isinstance(part, ToolSpec) and part.by_arguments
 
 
-def _missing(name: str, what: str, function: object, parameter: str, why: str, hint: str) -> Refusal:
+def _missing_value(name: str, what: str, function: object, parameter: str, why: str, hint: str) -> Refusal:
     called = function_name(function, "<lambda>" if inspect.isroutine(function) else type(function).__name__)
     message = f"{name}: {what} {called!r} takes {parameter!r}, {why}"
     return Refusal(MissingResource, ResourceError, name, message, hint)
 
 
-_ELSEWHERE: Final = (
+_RECEIVERS: Final = (
     "Resources are given to tools, callbacks, taps, functions that are steps, and tests that choose steps."
 )
 

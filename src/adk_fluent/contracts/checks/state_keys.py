@@ -16,9 +16,9 @@ from adk_fluent.analysis.plan import Step, first_after
 from adk_fluent.analysis.values.fact import LOST, PRESENT
 from adk_fluent.analysis.values.read import Read
 from adk_fluent.contracts.checks.control_flow import unchanging
-from adk_fluent.contracts.findings import about, taken
+from adk_fluent.contracts.findings import finding_about, lost_in_pause
 from adk_fluent.contracts.issues import DeadState, Overwritten, ParallelWriters, PauseTempKey, UnknownAccess
-from adk_fluent.contracts.reasons import listed, who_reads
+from adk_fluent.contracts.reasons import names_of, reader_text
 from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.ir.execution import STEP_BY_STEP, InParallel, PerItem, Repeated
@@ -38,7 +38,7 @@ _REPORTED_ELSEWHERE = ("template", "message", "route", "budget", "quality")
 def check_dataflow_contracts(root: object) -> list[ContractIssue]:
     """Check that every key is in state when a step reads it; other checks do so for templates and routes."""
     facts = analyse(root)
-    found = (about(read, facts) for read in facts.reads if read.via not in _REPORTED_ELSEWHERE)
+    found = (finding_about(read, facts) for read in facts.reads if read.via not in _REPORTED_ELSEWHERE)
     return [issue for issue in found if issue is not None and not _is_endless(issue, facts)]
 
 
@@ -69,7 +69,7 @@ def check_output_key_contracts(root: object) -> list[ContractIssue]:
             continue
         # A function with unknown reads may run after the writer and read the key.
         if not any(unknown >= first_after(writer) for writer in writers):
-            found += [_dead(key, writer) for writer in writers if (writer, key) not in in_vain][:1]
+            found += [_dead_key(key, writer) for writer in writers if (writer, key) not in in_vain][:1]
     return found
 
 
@@ -96,7 +96,7 @@ def _overwritten(step: Step, key: str, by: Step) -> ContractIssue:
     )
 
 
-def _dead(key: str, writer: Step) -> ContractIssue:
+def _dead_key(key: str, writer: Step) -> ContractIssue:
     how = "outputs" if writer.node.agent else "writes"
     return DeadState(
         severity=Severity.INFO,
@@ -126,13 +126,13 @@ def check_parallel_writers(root: object) -> list[ContractIssue]:
             continue
         runs = step.node.runs
         if isinstance(runs, InParallel) and runs.waits:
-            found += _clashes(step, facts)
+            found += _parallel_writes(step, facts)
         elif isinstance(runs, PerItem):
-            found += _restarts(step, facts, told)
+            found += _changes_per_item(step, facts, told)
     return found
 
 
-def _clashes(step: Step, facts: Facts) -> Iterator[ContractIssue]:
+def _parallel_writes(step: Step, facts: Facts) -> Iterator[ContractIssue]:
     first: dict[str, Step] = {}
     told: set[str] = set()
     for child in step.children:
@@ -149,7 +149,7 @@ def _clashes(step: Step, facts: Facts) -> Iterator[ContractIssue]:
                 )
 
 
-def _restarts(step: Step, facts: Facts, told: set[tuple[Step, str]]) -> Iterator[ContractIssue]:
+def _changes_per_item(step: Step, facts: Facts, told: set[tuple[Step, str]]) -> Iterator[ContractIssue]:
     """Report operations in a map that change a key from its value before the map, for each item again."""
     inside = tuple(step.walk(facts.steps))
     runs: PerItem = step.node.runs
@@ -158,7 +158,7 @@ def _restarts(step: Step, facts: Facts, told: set[tuple[Step, str]]) -> Iterator
         # Only the operations of a transform show from which keys a value is made.
         if not isinstance(writer.node, TransformNode) or not facts.reaches(writer):
             continue
-        for key in sorted(_changed(writer, inside, facts) - {runs.item_key}):
+        for key in sorted(_changed_keys(writer, inside, facts) - {runs.item_key}):
             if (writer, key) in told:
                 continue
             told.add((writer, key))
@@ -172,7 +172,7 @@ def _restarts(step: Step, facts: Facts, told: set[tuple[Step, str]]) -> Iterator
             )
 
 
-def _changed(writer: Step, inside: Sequence[Step], facts: Facts) -> set[str]:
+def _changed_keys(writer: Step, inside: Sequence[Step], facts: Facts) -> set[str]:
     """The keys whose new value depends on their old one, unless the same item wrote the old one."""
     own = facts.effects_of(writer).writes.keys()
     earlier = {key for each in inside if each.index < writer.index for key in facts.writes_of(each)}
@@ -191,18 +191,22 @@ def _changed(writer: Step, inside: Sequence[Step], facts: Facts) -> set[str]:
 @check(place=220)
 def check_pauses(root: object) -> list[ContractIssue]:
     """Report each read of a `temp:` key that was written before the run may have stopped for a person."""
-    return [_lost(read, read.lost) for read in analyse(root).reads if read.lost is not None and taken(read)]
+    return [
+        _lost_key(read, read.lost)
+        for read in analyse(root).reads
+        if read.lost is not None and lost_in_pause(read)
+    ]
 
 
-def _lost(read: Read, stop: Step) -> ContractIssue:
+def _lost_key(read: Read, stop: Step) -> ContractIssue:
     writers = next(fact.writers for fact in read.facts if fact.mask & LOST)
-    written = f"written by {listed(writers)}" if writers else "in the initial state"
+    written = f"written by {names_of(writers)}" if writers else "in the initial state"
     own = stop is read.step
     remedy = "Use a key" if own else f"Write it again after {stop.name}, or use a key"
     return PauseTempKey(
         agent=read.step.name,
         key=read.key,
-        message=who_reads(read),
+        message=reader_text(read),
         hint=f'"{read.key}" is {written}, and temp: keys do not outlive a pause: it is gone once '
         f'{"it" if own else stop.name} asks a person.\n{remedy} without "temp:".',
     )
@@ -222,7 +226,8 @@ def check_unknown_functions(root: object) -> list[ContractIssue]:
     hidden = sorted({read.key for read in facts.reads if read.status == "unknown" and ":" not in read.key})
     first = steps[0]
     names = [
-        f"{_shown([*readers.get(step, []), *writers.get(step, [])])} in {step.name}" for step in steps[:5]
+        f"{_function_text([*readers.get(step, []), *writers.get(step, [])])} in {step.name}"
+        for step in steps[:5]
     ]
     more = f" and {len(steps) - 5} more" if len(steps) > 5 else ""
     affected = f" So it is unknown whether {', '.join(map(repr, hidden))} will be in state." if hidden else ""
@@ -233,20 +238,20 @@ def check_unknown_functions(root: object) -> list[ContractIssue]:
             agent=first.name,
             key=hidden[0] if hidden else None,
             message=f"What {', '.join(names)}{more} {what} is unknown",
-            hint=f"The source of {_what(readers, writers)} does not show it.{affected}\n"
+            hint=f"The source of {_kind_of_code(readers, writers)} does not show it.{affected}\n"
             'Declare it: @declares(reads=["..."], writes=["..."]) from adk_fluent.state.',
         )
     ]
 
 
-def _what(*found: Mapping[Step, list[object]]) -> str:
+def _kind_of_code(*found: Mapping[Step, list[object]]) -> str:
     agents = [is_native(function) for steps in found for each in steps.values() for function in each]
     if all(agents):
         return "such classes"
     return "these functions and such classes" if any(agents) else "these functions"
 
 
-def _shown(functions: list[object]) -> str:
+def _function_text(functions: list[object]) -> str:
     function = functions[0]
     if is_native(function):
         return f"{type(function).__name__}, a class derived from ADK's,"

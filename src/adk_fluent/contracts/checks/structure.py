@@ -22,9 +22,10 @@ from adk_fluent.contracts.issues import (
     NotResumable,
     UnknownAgent,
 )
-from adk_fluent.contracts.refusals import Refusal, endless, lost, of_node, too_deep, unfed
+from adk_fluent.contracts.refusals import Refusal, node_refusals
 from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue, Severity
+from adk_fluent.contracts.tree_rules import endless_transfers, too_deep, unfed_chunk_steps, unknown_target
 from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.execution import HandOver, InOrder, InParallel
 from adk_fluent.ir.frozen import use_of
@@ -50,16 +51,18 @@ def check_nesting(root: object) -> list[ContractIssue]:
 def check_structure(root: object) -> list[ContractIssue]:
     """Report each reason for which compiling refuses the tree; `check_names` reports names and transfers."""
     facts = analyse(root)
-    found = [refusal.finding() for step in facts.steps for refusal in of_node(step.node, step.name)]
-    found += [refusal.finding() for refusal in unfed((step.node, step.name) for step in facts.steps)]
-    return found + [refusal.finding() for refusal in _endless(facts)]
+    found = [refusal.finding() for step in facts.steps for refusal in node_refusals(step.node, step.name)]
+    found += [
+        refusal.finding() for refusal in unfed_chunk_steps((step.node, step.name) for step in facts.steps)
+    ]
+    return found + [refusal.finding() for refusal in _endless_transfers(facts)]
 
 
-def _endless(facts: Facts) -> Iterator[Refusal]:
+def _endless_transfers(facts: Facts) -> Iterator[Refusal]:
     if facts.plan.clashes or not any(True for _ in transfers(step.node for step in facts.steps)):
         return
     by_name = {node.name: node for node in walk(resolve_names(facts.root).root)}
-    yield from endless((node for node, _ in transfers(by_name.values())), by_name)
+    yield from endless_transfers((node for node, _ in transfers(by_name.values())), by_name)
 
 
 # --- names ----------------------------------------------------------------------------------------
@@ -72,16 +75,16 @@ def check_names(root: object) -> list[ContractIssue]:
     transfers = [step for step in facts.steps if isinstance(step.node.runs, HandOver)]
     names = [step.name for step in facts.steps] if transfers else []
     return [
-        *(_clash(name) for name in facts.plan.clashes),
+        *(_name_clash(name) for name in facts.plan.clashes),
         *(
-            lost(step.node.runs.target, step.name, names).finding()
+            unknown_target(step.node.runs.target, step.name, names).finding()
             for step in transfers
             if step.target is None
         ),
     ]
 
 
-def _clash(name: str) -> ContractIssue:
+def _name_clash(name: str) -> ContractIssue:
     return DuplicateName(
         severity=Severity.ERROR,
         agent=name,
@@ -175,12 +178,14 @@ def check_operators(root: object) -> list[ContractIssue]:
     """Note each pipeline that is a branch of `|` and has no parentheses in the source."""
     steps = analyse(root).steps
     found = (
-        _mixed(step) for step in steps if isinstance(step.node.runs, InOrder) and step.parent is not None
+        _mixed_operators(step)
+        for step in steps
+        if isinstance(step.node.runs, InOrder) and step.parent is not None
     )
     return [issue for issue in found if issue is not None]
 
 
-def _mixed(step: Step) -> ContractIssue | None:
+def _mixed_operators(step: Step) -> ContractIssue | None:
     """The note on a branch such as `b >> c` in `a | b >> c`, if its source can be read."""
     if (
         step.parent is None

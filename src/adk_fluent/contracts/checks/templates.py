@@ -15,7 +15,7 @@ from adk_fluent.analysis.plan import Step, at_most_three
 from adk_fluent.analysis.values.read import Read
 from adk_fluent.context.spec import Context
 from adk_fluent.contracts.checks.resources import functions_of
-from adk_fluent.contracts.findings import about
+from adk_fluent.contracts.findings import finding_about
 from adk_fluent.contracts.issues import (
     FormattedKey,
     LiteralPlaceholder,
@@ -54,7 +54,7 @@ def check_template_contracts(root: object) -> list[ContractIssue]:
     found = [
         _with_braces(issue, read, facts)
         for read in facts.reads
-        if read.via in _TEMPLATES and (issue := about(read, facts, UnresolvedTemplateVar)) is not None
+        if read.via in _TEMPLATES and (issue := finding_about(read, facts, UnresolvedTemplateVar)) is not None
     ]
     return [*found, *_typos(facts), *_literals(facts)]
 
@@ -250,11 +250,9 @@ def check_formatted_keys(root: object) -> list[ContractIssue]:
     known = {**dict.fromkeys(facts.writers), **dict.fromkeys(facts.state), **declared}
     for step in facts.steps:
         known.pop(step.name, None)  # a constant with the name of an agent may be meant as that name
-    return (
-        [issue for step in facts.steps for issue in _formatted_keys(step, list(known), facts)]
-        if known
-        else []
-    )
+    if not known:
+        return []
+    return [issue for step in facts.steps for issue in _formatted_keys(step, list(known), facts)]
 
 
 def _formatted_keys(step: Step, known: list[str], facts: Facts) -> Iterator[ContractIssue]:
@@ -263,7 +261,7 @@ def _formatted_keys(step: Step, known: list[str], facts: Facts) -> Iterator[Cont
         return
     for text in node.templates:
         keys = [key for key in known if key in text and re.search(rf"(?<!\w){re.escape(key)}(?!\w)", text)]
-        if not keys or not (keys := _unused(keys, step, facts)):
+        if not keys or not (keys := _unrelated_keys(keys, step, facts)):
             continue
         for found in formatted_in(text, keys):
             key = found.constant.text
@@ -271,10 +269,10 @@ def _formatted_keys(step: Step, known: list[str], facts: Facts) -> Iterator[Cont
                 step, key, isinstance(found.constant.value, StateFieldRef), facts
             ):
                 keys.remove(key)
-                yield _named(step, key, found.constant.source, found.where)
+                yield _named_key(step, key, found.constant.source, found.where)
 
 
-def _unused(keys: list[str], step: Step, facts: Facts) -> list[str]:
+def _unrelated_keys(keys: list[str], step: Step, facts: Facts) -> list[str]:
     """The keys that an agent does not use in any other way: it has no reason to mention their names."""
     if any(step in functions for functions in facts.unknown):
         return []
@@ -303,7 +301,7 @@ def _would_be_filled(step: Step, key: str, is_field: bool, facts: Facts) -> bool
     )
 
 
-def _named(step: Step, key: str, source: str, where: str) -> ContractIssue:
+def _named_key(step: Step, key: str, source: str, where: str) -> ContractIssue:
     return FormattedKey(
         agent=step.name,
         key=key,

@@ -57,8 +57,13 @@ def check_tool_contracts(root: object) -> list[ContractIssue]:
     with_tools = [step for step in facts.steps if step.node.given.get("tools")]
     return [
         *(issue for step in with_tools for issue in _name_clashes(step)),
-        *(issue for step in facts.steps if isinstance(step.node.runs, ByModel) for issue in _not_run(step)),
-        *(_left_out(listener, missed) for listener, missed in unseen(facts, with_tools)),
+        *(
+            issue
+            for step in facts.steps
+            if isinstance(step.node.runs, ByModel)
+            for issue in _unsupported_tools(step)
+        ),
+        *(_hidden_calls(listener, missed) for listener, missed in unseen_tool_calls(facts, with_tools)),
     ]
 
 
@@ -130,7 +135,7 @@ def _is_on_vertex() -> bool:
     return os.environ.get("GOOGLE_GENAI_USE_ENTERPRISE", old).strip().lower() in ("1", "true")
 
 
-def _not_run(step: Step) -> Iterator[ContractIssue]:
+def _unsupported_tools(step: Step) -> Iterator[ContractIssue]:
     """Report tools that only Gemini can run, if the agent's model is certainly another."""
     given = step.node.given
     executor = given.get("code_executor")
@@ -170,7 +175,7 @@ def _is_of_another(model: str) -> bool:
 # --- earlier tool calls ---------------------------------------------------------------------------
 
 
-def unseen(facts: Facts, with_tools: list[Step]) -> Iterator[tuple[Step, list[Step]]]:
+def unseen_tool_calls(facts: Facts, with_tools: list[Step]) -> Iterator[tuple[Step, list[Step]]]:
     """The agents with tools, each with the earlier agents whose tool calls its context leaves out."""
     for position, listener in enumerate(with_tools):
         spec = listener.node.annotations.context
@@ -181,7 +186,7 @@ def unseen(facts: Facts, with_tools: list[Step]) -> Iterator[tuple[Step, list[St
                 yield listener, missed
 
 
-def _left_out(listener: Step, missed: list[Step]) -> ContractIssue:
+def _hidden_calls(listener: Step, missed: list[Step]) -> ContractIssue:
     names = at_most_three([caller.name for caller in missed])
     shown = sight_of(listener.node).shown
     return ToolHistory(
@@ -265,11 +270,11 @@ def _undescribed(facts: Facts) -> Iterator[ContractIssue]:
         for function, _ in declared_functions(agent.tools):
             if id(function) not in known and (lacks := _lacking(function, resources)):
                 known.add(id(function))
-                yield _note(step, function, lacks)
+                yield _undescribed_tool(step, function, lacks)
 
 
-def _note(step: Step, function: Callable[..., Any], lacks: list[str]) -> ContractIssue:
-    name = _name(function)
+def _undescribed_tool(step: Step, function: Callable[..., Any], lacks: list[str]) -> ContractIssue:
+    name = _function_name(function)
     return UndescribedTool(
         severity=Severity.INFO,
         agent=step.name,
@@ -279,14 +284,14 @@ def _note(step: Step, function: Callable[..., Any], lacks: list[str]) -> Contrac
     )
 
 
-def _name(function: Callable[..., Any]) -> str:
+def _function_name(function: Callable[..., Any]) -> str:
     return getattr(function, "__name__", type(function).__name__)
 
 
 def _lacking(function: Callable[..., Any], resources: set[str]) -> list[str]:
     """The parts of a tool's description that a function lacks: a docstring, types of its parameters."""
     module = getattr(function, "__module__", None) or type(function).__module__
-    if module.startswith(("google.adk.", "adk_fluent.")) or _name(function) == _LAMBDA:
+    if module.startswith(("google.adk.", "adk_fluent.")) or _function_name(function) == _LAMBDA:
         return []
     try:
         parameters = inspect.signature(function).parameters.values()

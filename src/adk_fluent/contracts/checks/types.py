@@ -13,7 +13,7 @@ from adk_fluent.analysis.typed import KnownType, known_type
 from adk_fluent.analysis.values.comparing import always_raises, can_hold
 from adk_fluent.analysis.values.kinds import NUMBERS, fits, kinds, named, shortfall, values_of
 from adk_fluent.analysis.values.read import Read
-from adk_fluent.contracts.findings import mismatch, nearest, shown_type, source
+from adk_fluent.contracts.findings import mismatch, nearest, shown_type, type_source
 from adk_fluent.contracts.issues import SchemaViolation, ScopeMismatch, TypeMismatch, UnmetConsumes
 from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue, Severity
@@ -56,14 +56,14 @@ def _mistyped_reads(facts: Facts) -> Iterator[ContractIssue]:
 def _over_list(read: Read, known: KnownType) -> Iterator[ContractIssue]:
     found = [kinds(kind) for kind in known.types]
     if all(kind and "list" not in kind for kind in found):
-        yield mismatch(read.step, read.key, f"map_over needs a list, and {source(known)}")
+        yield mismatch(read.step, read.key, f"map_over needs a list, and {type_source(known)}")
 
 
 def _as_field(read: Read, known: KnownType) -> Iterator[ContractIssue]:
     """Report keys that are read as a field of a schema and written with another type."""
     for field in read.step.node.given.get("read_fields", ()):
         if field.key == read.key and not any(fits(kind, field.type) for kind in known.types):
-            why = f"it is read as {named(field.type)}, and {source(known)}"
+            why = f"it is read as {named(field.type)}, and {type_source(known)}"
             yield mismatch(read.step, read.key, why)
 
 
@@ -74,12 +74,12 @@ def _compared(read: Read, known: KnownType) -> Iterator[ContractIssue]:
         if not isinstance(test, Match) or test.key != read.key:
             continue
         if all(always_raises(test, kind) for kind in known.types):
-            why = f"the test {test} raises, and {source(known)}"
+            why = f"the test {test} raises, and {type_source(known)}"
             yield mismatch(read.step, read.key, why, _as_number(test, known))
         elif not any(can_hold(test, kind) for kind in known.types):
             yield _never_holds(read, test, known)
         elif test.op == "contains" and all(_is_number(kind) for kind in known.types):
-            why = f"the test {test} looks for text in its digits, and {source(known)}"
+            why = f"the test {test} looks for text in its digits, and {type_source(known)}"
             found = mismatch(read.step, read.key, why, "Compare the number: .gt(...), .lt(...) or .eq(...).")
             yield found.replace(severity=Severity.WARN)
 
@@ -94,7 +94,7 @@ def _never_holds(read: Read, test: Match, known: KnownType) -> ContractIssue:
     wanted = named(cast("type[object]", type(test.value)))
     how = "never holds" if few else f"compares {wanted}"
     hint = nearest(test.value, known.values or ()) if few else _as_number(test, known)
-    return mismatch(read.step, read.key, f"the test {test} {how}, and {source(known)}", hint)
+    return mismatch(read.step, read.key, f"the test {test} {how}, and {type_source(known)}", hint)
 
 
 def _as_number(test: Match, known: KnownType) -> str:
@@ -165,7 +165,7 @@ def _unaccepted_in_state(
             yield TypeMismatch(
                 agent=listener.name,
                 key=key,
-                message=f'{listener.name} accepts {type_name}, and {source(one)} in "{key}"',
+                message=f'{listener.name} accepts {type_name}, and {type_source(one)} in "{key}"',
                 hint=f"{shortfall(one.types[-1], wanted)}. Let its writer give {type_name}, "
                 f"or leave out .accepts({type_name}).",
             )
