@@ -40,7 +40,6 @@ LATER: Final = (
     "cli",
     "config.py",
     "content.py",
-    "contracts",
     "cost",
     "debug",
     "di.py",
@@ -70,7 +69,10 @@ ING: Final = {"streaming": "the public name of a feature"}
 SAME_CLASS: Final = {"Stored": "stored graphs hold the name; each package has its own stored form"}
 """Names that several public classes may share, and why."""
 
-KEPT: Final = {"whoever follows them suits this audience": "recorded runs hold this request to a model"}
+KEPT: Final = {
+    "nobody-visible": "reports and logs hold this code of a finding",
+    "whoever follows them suits this audience": "recorded runs hold this request to a model",
+}
 """Texts that stay although they have a refused word, and why."""
 
 _OPENER = re.compile(r"(?:What|Who|Whose|Whom|Whether|How|Where|Which|When)\b")

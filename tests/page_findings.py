@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from adk_fluent.contracts import ContractIssue, check_all, checking
+from adk_fluent.contracts import ContractIssue, check, check_all
 from adk_fluent.expr.base import Expr
 from adk_fluent.ir import Node, walk
 from adk_fluent.ir.base import root_of
@@ -82,5 +82,5 @@ def noting_runs(shown: Shown) -> Generator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         for name in ("check_on_build", "check_all"):
-            patch.setattr(checking, name, noting(getattr(checking, name)))
+            patch.setattr(check, name, noting(getattr(check, name)))
         yield

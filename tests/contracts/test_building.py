@@ -11,7 +11,7 @@ from google.adk.sessions import InMemorySessionService
 
 from adk_fluent import Agent, Route
 from adk_fluent.config import ExecutionConfig
-from adk_fluent.contracts import checking
+from adk_fluent.contracts import check
 from adk_fluent.errors import ArgumentError, ContractError
 from adk_fluent.expr.base import Expr
 from adk_fluent.testing import mock_backend
@@ -25,7 +25,7 @@ MAYBE = UNSURE >> Agent("reader").instruct("{x}")
 @pytest.fixture(autouse=True)
 def nothing_logged_yet(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each test starts as a new process would."""
-    monkeypatch.setattr(checking, "_logged", {})
+    monkeypatch.setattr(check, "_logged", {})
 
 
 def test_building_logs_each_finding_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -9,7 +9,7 @@ from google.genai import types
 
 from adk_fluent import A, Agent, C, FanOut, P, Route, S, gate, map_over, race, transfer
 from adk_fluent.analysis.facts import Facts
-from adk_fluent.contracts import checking
+from adk_fluent.contracts import check
 from adk_fluent.contracts.certainty import must_fail
 from adk_fluent.errors import ADKFluentError, ContractError, MissingKeyError, UnfilledKeyError
 from adk_fluent.expr.base import Expr
@@ -208,7 +208,7 @@ async def test_a_run_that_was_let_pass_is_looked_at_once(monkeypatch: pytest.Mon
         asked.append(facts)
         return must_fail(facts)
 
-    monkeypatch.setattr(checking, "must_fail", noting)
+    monkeypatch.setattr(check, "must_fail", noting)
     for _ in range(2):
         pipeline = Agent("once").instruct("Only here.") >> FIRST
         for _ in range(2):

@@ -16,7 +16,7 @@ from adk_fluent.analysis.facts import Facts
 from adk_fluent.analysis.values.fact import ABSENT, PRESENT, UNKNOWN
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.contracts.certainty import must_fail
-from adk_fluent.contracts.checks.tools import unseen
+from adk_fluent.contracts.checks.tools import unseen_tool_calls
 from adk_fluent.errors import ADKFluentError, CycleError
 from adk_fluent.inspection import LlmAnatomy, llm_anatomy
 from adk_fluent.testing import MockBackend, mock_backend
@@ -157,7 +157,9 @@ def compare_tools(seed: int, facts: Facts, ran: Ran, tally: Tally) -> None:
     """An agent that is said to be shown no tool calls of another is sent none; one that is shown all is."""
     missed = {
         (listener.name, caller.name)
-        for listener, callers in unseen(facts, [step for step in facts.steps if step.node.given.get("tools")])
+        for listener, callers in unseen_tool_calls(
+            facts, [step for step in facts.steps if step.node.given.get("tools")]
+        )
         for caller in callers
     }
     asked = ran.backend.calls.items()

@@ -13,7 +13,7 @@ from adk_fluent.backends.reading import Reading
 from adk_fluent.cli.errors import FailedRunError, one_line
 from adk_fluent.cli.target import Target
 from adk_fluent.config import ExecutionConfig
-from adk_fluent.contracts.checking import checked_once
+from adk_fluent.contracts.check import checked_once
 from adk_fluent.errors import ADKFluentError, ArgumentError, SessionError, what_happened
 
 if TYPE_CHECKING:

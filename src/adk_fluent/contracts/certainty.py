@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from adk_fluent.analysis.data_flow import Read
 from adk_fluent.analysis.facts import Facts
 from adk_fluent.analysis.plan import Step
-from adk_fluent.contracts.findings.missing import about
+from adk_fluent.contracts.findings import finding_about
 from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.ir import execution
 from adk_fluent.ir.nodes import (
@@ -52,7 +52,7 @@ def _unfilled(facts: Facts) -> Iterator[tuple[Read, ContractIssue]]:
     certain = set[Step]()
     _add_certain(facts.plan.root, facts, certain)
     for read in ending:
-        issue = about(read, facts) if read.step in certain else None
+        issue = finding_about(read, facts) if read.step in certain else None
         if issue is not None and issue.severity is Severity.ERROR:
             yield read, issue
 

@@ -1,26 +1,23 @@
 """Reasons why a tree cannot be compiled: the check reports them, and compiling raises them as errors.
 
 The rules here hold for every release of ADK. The backend has the others: a field or an option that the
-installed release lacks, or a value that it refuses.
+installed release lacks, or a value that it refuses. Here are the rules about single nodes; those about whole
+trees are in `tree_rules`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from adk_fluent.analysis.facts import Facts, analyse
 from adk_fluent.context.spec import Context
 from adk_fluent.contracts.issues import (
     ContextConflict,
     EmptyComposite,
-    EndlessTransfer,
     InvalidName,
     InvalidOption,
-    NestedTooDeep,
     StreamingSourceMissing,
-    UnknownAgent,
     UnknownPrice,
     UnknownTool,
     Unsupported,
@@ -30,7 +27,6 @@ from adk_fluent.errors import (
     ADKFluentError,
     ArgumentError,
     CompileError,
-    CycleError,
     ExpressionError,
     InvalidNameError,
     MissingExtraError,
@@ -38,10 +34,8 @@ from adk_fluent.errors import (
 )
 from adk_fluent.ir.annotations import NO_ANNOTATIONS
 from adk_fluent.ir.base import Node, walk
-from adk_fluent.ir.execution import STEP_BY_STEP, FirstMatch
-from adk_fluent.ir.graph import inevitable_transfers, transfers
+from adk_fluent.ir.execution import FirstMatch
 from adk_fluent.ir.naming import RESERVED, check_name
-from adk_fluent.ir.nesting import MAX_DEPTH, depth
 from adk_fluent.ir.nodes import (
     AgentNode,
     FallbackNode,
@@ -51,9 +45,7 @@ from adk_fluent.ir.nodes import (
     RaceNode,
     RouteNode,
     SequenceNode,
-    TransformNode,
 )
-from adk_fluent.ir.passing import passages
 from adk_fluent.ir.tools import GenerateOptions, agents_inside, tool_name
 from adk_fluent.spelling import did_you_mean
 
@@ -90,7 +82,7 @@ class Refusal:
         return self.error(self.text or f"{self.message}. {self.hint}")
 
 
-def refuse(refusals: Iterable[Refusal]) -> None:
+def raise_first(refusals: Iterable[Refusal]) -> None:
     """Raise the first of some refusals, if there is one.
 
     Raises:
@@ -100,64 +92,10 @@ def refuse(refusals: Iterable[Refusal]) -> None:
         raise refusal.exception()
 
 
-def structural(nodes: Sequence[Node]) -> Iterator[Refusal]:
-    """Yield the reasons why no target can run a tree.
-
-    Args:
-        nodes: all nodes of the tree, parents first, with unique names.
-    """
-    for node in nodes:
-        yield from of_node(node, node.name)
-    yield from unfed((node, node.name) for node in nodes)
-    if handing := list(transfers(nodes)):
-        by_name = {node.name: node for node in nodes}
-        for node, target in handing:
-            if target not in by_name:
-                yield lost(target, node.name, by_name)
-        yield from endless((node for node, _ in handing), by_name)
-
-
-# --- depth ----------------------------------------------------------------------------------------
-
-
-def nesting(root: Node) -> Iterator[Refusal]:
-    """Refuse a tree that is nested too deep. Ask this first: every other function recurses as deep."""
-    if (found := depth(root)) > MAX_DEPTH:
-        yield too_deep(root, found)
-
-
-def known(subject: object) -> Facts:
-    """The facts about a tree that is not nested too deep.
-
-    Args:
-        subject: anything that `check_all` takes.
-
-    Raises:
-        ExpressionError: the steps are nested too deep for a run.
-    """
-    facts = analyse(subject)
-    if facts.is_too_deep:
-        refuse([too_deep(facts.root, facts.depth)])
-    return facts
-
-
-def too_deep(root: Node, found: int) -> Refusal:
-    """The refusal of a tree that is nested too deep."""
-    name = root.name or root.kind
-    return Refusal(
-        NestedTooDeep,
-        ExpressionError,
-        name,
-        f"{name} nests steps {found} levels deep, and a run can take at most {MAX_DEPTH}",
-        "Write steps that follow each other as one sequence and the cases of a choice as one Route, or run "
-        "the inner part by itself, as a tool of an agent.",
-    )
-
-
 # --- single nodes ---------------------------------------------------------------------------------
 
 
-def of_node(node: Node, name: str) -> tuple[Refusal, ...]:
+def node_refusals(node: Node, name: str) -> tuple[Refusal, ...]:
     """The reasons why a node cannot be compiled, independent of its place in the tree."""
     found = () if name.isidentifier() and name not in RESERVED else _misnamed(node, name)
     for rule in _RULES.get(type(node), ()):
@@ -376,78 +314,3 @@ _RULES: Final[Mapping[type[Node], tuple[_Rule, ...]]] = {
     **dict.fromkeys(UNSUPPORTED, (_type,)),
 }
 """The rules for nodes of each type."""
-
-
-# --- streamed answers -----------------------------------------------------------------------------
-
-
-def unfed(nodes: Iterable[tuple[Node, str]]) -> Iterator[Refusal]:
-    """Refuse functions that take an answer in chunks but have no streaming edge before them.
-
-    Args:
-        nodes: all nodes of a tree, parents first, with their unique names.
-    """
-    fed = set[int]()
-    for node, name in nodes:
-        if isinstance(node.runs, STEP_BY_STEP):
-            children = node.children
-            fed.update(id(children[index + 1]) for index in passages(children))
-        # A tap that gets no chunks reads the state.
-        elif isinstance(node, TransformNode) and node.takes_pieces and id(node) not in fed:
-            yield Refusal(
-                StreamingSourceMissing,
-                CompileError,
-                name,
-                f"{name} takes an answer in chunks, and no step before it streams one",
-                'Put it directly after an agent with .stream_to("token"), or let it take the state.',
-            )
-
-
-# --- transfers ------------------------------------------------------------------------------------
-
-
-def lost(target: str, name: str, names: Iterable[str]) -> Refusal:
-    """The refusal of a transfer to an agent that does not exist."""
-    like = did_you_mean(target, [other for other in names if other != name])
-    return Refusal(
-        UnknownAgent,
-        CompileError,
-        name,
-        f'{name} hands over to "{target}", and nothing has that name',
-        like.strip() or "Give the agent to which it should hand over this name.",
-        f"transfer({target!r}): nothing in this tree has that name.{like}",
-    )
-
-
-def endless(handing: Iterable[Node], by_name: Mapping[str, Node]) -> Iterator[Refusal]:
-    """Refuse transfers that always lead back to themselves.
-
-    Args:
-        handing: nodes of the tree that may hand over.
-        by_name: all nodes of the tree by their unique names.
-    """
-    for node, target in transfers(handing):
-        if _never_ends(node, by_name):
-            yield Refusal(
-                EndlessTransfer,
-                CycleError,
-                node.name,
-                f'{node.name} hands over to "{target}", which always leads back to it',
-                "The run would never end. Give it a condition, or use a loop.",
-                f"transfer({target!r}) always leads back to itself, so the run would never end. "
-                "Give it a condition, or use a loop.",
-            )
-
-
-def _never_ends(start: Node, by_name: Mapping[str, Node]) -> bool:
-    """True if unconditional transfers lead from `start` back to it."""
-    pending, seen = [target for _, target in transfers(inevitable_transfers(start))], set[str]()
-    while pending:
-        reached = by_name.get(pending.pop())
-        for transfer, target in transfers(inevitable_transfers(reached)) if reached else ():
-            if transfer.name == start.name:
-                return True
-            if transfer.name not in seen:
-                seen.add(transfer.name)
-                pending.append(target)
-    return False

@@ -18,7 +18,7 @@ from adk_fluent.analysis.cuts import (
 )
 from adk_fluent.analysis.facts import Facts
 from adk_fluent.config import ExecutionConfig, execution_config
-from adk_fluent.contracts.findings.boundaries import in_the_way
+from adk_fluent.contracts.findings import obstacle_message
 from adk_fluent.distributed.manifest import Manifest, Port, queue_of
 from adk_fluent.errors import ArgumentError, BoundaryError
 from adk_fluent.ir.annotations import ExecutionBoundary
@@ -207,7 +207,7 @@ def cut(named: Named, config: ExecutionConfig) -> tuple[Segment, ...]:
 
 
 def _refusal(problem: Obstacle) -> str:
-    message, hint = in_the_way(problem)
+    message, hint = obstacle_message(problem)
     return f"{message}. {hint}"
 
 

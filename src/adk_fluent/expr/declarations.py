@@ -208,7 +208,7 @@ class Declarations:
         >>> (Agent("a").writes("x") >> Agent("b").instruct("Use {x}.")).check().ok
         True
         """
-        from adk_fluent.contracts.checking import check_all
+        from adk_fluent.contracts.check import check_all
 
         return check_all(self, schema=schema, state=state, config=config, strict=strict)
 

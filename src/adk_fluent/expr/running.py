@@ -140,7 +140,7 @@ class Run(Generic[T_co]):
     @cached_property
     def _form(self) -> _Form:
         from adk_fluent.backends.recent import Recent, forms_of
-        from adk_fluent.contracts.checking import check_on_build, kind_of
+        from adk_fluent.contracts.check import check_on_build, kind_of
 
         backend, node, config = self.backend, self._node, self._config
         acting = tuple(map(id, node.annotations.middleware))  # kept alive by what is made for them
@@ -565,7 +565,7 @@ def _form(backend: Backend, node: Node, config: ExecutionConfig, state: Mapping[
         state: what the contract check may take to be in the session; `None` if that is not known.
     """
     from adk_fluent.backends.reading import Reading
-    from adk_fluent.contracts.checking import checked_once
+    from adk_fluent.contracts.check import checked_once
 
     with checked_once(node, config, state):
         return _Form(backend.compile(node, config), Reading.of(node, config))

@@ -21,7 +21,7 @@ from adk_fluent.analysis.provenance import Authors
 from adk_fluent.analysis.values.fact import PRESENT, STATUS
 from adk_fluent.context.entries import USER
 from adk_fluent.context.spec import Context
-from adk_fluent.contracts.refusals import known
+from adk_fluent.contracts.tree_rules import checked_facts
 from adk_fluent.inspection.concerns import shown_keys
 from adk_fluent.inspection.per_agent import PerAgent, tables
 from adk_fluent.inspection.wording import (
@@ -207,7 +207,7 @@ def llm_anatomy(subject: object) -> PerAgent[LlmAnatomy]:
           5. Constraint: none, the answer is text
           6. After:      response goes to the conversation
     """
-    facts = known(subject)
+    facts = checked_facts(subject)
     models = [step for step in facts.steps if step.is_model]
     agents = [step for step in models if isinstance(step.node.runs, ByModel)]
     return PerAgent((step.name, LlmAnatomy(_Look(step, facts, models))) for step in agents)

@@ -6,7 +6,7 @@ from adk_fluent.analysis.audience import sight_of
 from adk_fluent.analysis.facts import Facts
 from adk_fluent.analysis.plan import Step
 from adk_fluent.context.spec import Context
-from adk_fluent.contracts.refusals import known
+from adk_fluent.contracts.tree_rules import checked_facts
 from adk_fluent.inspection.per_agent import PerAgent, tables
 from adk_fluent.inspection.wording import NOT_SET, answer_shape, asked_again, fields_of, type_name
 from adk_fluent.ir.annotations import Modality
@@ -94,7 +94,7 @@ def data_flow(subject: object) -> DataFlows:
           writes:   state['answer']
           contract: (not set)
     """
-    facts = known(subject)
+    facts = checked_facts(subject)
     return DataFlows((step.name, _flow_of(step, facts)) for step in facts.steps if step.is_model)
 
 

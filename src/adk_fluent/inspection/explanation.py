@@ -9,9 +9,9 @@ from typing import Any, Final
 from adk_fluent import _html as html
 from adk_fluent.analysis.facts import Facts
 from adk_fluent.analysis.plan import Step
-from adk_fluent.contracts.checking import check_all
-from adk_fluent.contracts.refusals import known
+from adk_fluent.contracts.check import check_all
 from adk_fluent.contracts.report import ContractIssue, ContractReport, Severity
+from adk_fluent.contracts.tree_rules import checked_facts
 from adk_fluent.inspection.anatomy import LlmAnatomy, llm_anatomy
 from adk_fluent.inspection.concerns import DataFlow, data_flow
 from adk_fluent.inspection.per_agent import PerAgent, tables
@@ -168,7 +168,7 @@ def explain(subject: object) -> Explanation:
           rename (transform) x → y
           b (agent) y →
     """
-    facts = known(subject)
+    facts = checked_facts(subject)
     report = check_all(subject)
     flows, anatomies = data_flow(facts), llm_anatomy(facts)
     pictures = (

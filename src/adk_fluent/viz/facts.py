@@ -7,9 +7,9 @@ from typing import Final
 
 from adk_fluent.analysis.facts import Facts
 from adk_fluent.analysis.plan import Step
-from adk_fluent.contracts.checking import check_all
-from adk_fluent.contracts.refusals import known
+from adk_fluent.contracts.check import check_all
 from adk_fluent.contracts.report import ContractIssue
+from adk_fluent.contracts.tree_rules import checked_facts
 from adk_fluent.inspection.anatomy import LlmAnatomy, llm_anatomy
 from adk_fluent.ir.annotations import Visibility
 from adk_fluent.ir.base import Node, walk
@@ -151,7 +151,7 @@ def page_facts(root: Node, notes: Mapping[str, str] = NO_NOTES) -> PageFacts:
     """
     tree = resolve_names(root).root
     issues = check_all(root).issues
-    facts = known(root)
+    facts = checked_facts(root)
     teller = _Teller(facts, issues, notes)
     steps = tuple(teller.step(node, step) for node, step in zip(walk(tree), facts.steps, strict=True))
     names = facts.plan.by_name

@@ -8,8 +8,8 @@ from adk_fluent.analysis.artifact_flow import FileFlow, FileRead
 from adk_fluent.analysis.facts import Facts, analyse
 from adk_fluent.analysis.plan import Step, at_most_three
 from adk_fluent.analysis.values.fact import ABSENT, PRESENT
-from adk_fluent.contracts.findings.wording import listed
 from adk_fluent.contracts.issues import MissingArtifact, ParallelWriters
+from adk_fluent.contracts.reasons import names_of
 from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.ir.execution import InParallel
@@ -70,7 +70,7 @@ def _clash(step: Step, name: str, savers: list[Step]) -> ContractIssue:
     return ParallelWriters(
         severity=Severity.WARN,
         agent=savers[-1].name,
-        message=f"{listed(savers)} save {name!r} at the same time",
+        message=f"{names_of(savers)} save {name!r} at the same time",
         hint=f"They are branches of {step.name}: which version is the latest is up to chance.\n"
         "Give each file its own name.",
     )
@@ -88,13 +88,13 @@ def _finding(read: FileRead, severity: Severity, hint: str) -> ContractIssue:
 
 
 def _deleted(name: str, step: Step, flow: FileFlow) -> str:
-    by = listed([other for other in flow.deleters.get(name, ()) if other is not step][:3])
+    by = names_of([other for other in flow.deleters.get(name, ()) if other is not step][:3])
     return f"{by or step.name} deletes {name!r} before {step.name} runs.\nRead it earlier, or save it again."
 
 
 def _perhaps(read: FileRead, savers: list[Step]) -> str:
     name, step = read.use.filename, read.step
-    by = listed(savers[:3])
+    by = names_of(savers[:3])
     if read.mask & PRESENT:
         return (
             f"{name!r} is saved by {by}, but not on every way to {step.name}.\n"

@@ -1,47 +1,57 @@
-"""Check that a run can be cut at its boundaries, and that the state there can be sent to another process."""
+"""Checks of the state that goes to other processes: across execution boundaries, and to remote agents."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from adk_fluent.analysis.cuts import Stretch, boundaries, obstacle, schema_fields, stretches
 from adk_fluent.analysis.facts import Facts, analyse
 from adk_fluent.analysis.plan import Step
-from adk_fluent.contracts.findings.boundaries import in_the_way
-from adk_fluent.contracts.findings.missing import about
-from adk_fluent.contracts.issues import BoundaryTempKey, BoundaryType, BoundaryUncuttable, BoundaryUndeclared
+from adk_fluent.contracts.findings import finding_about, obstacle_message
+from adk_fluent.contracts.issues import (
+    BoundaryTempKey,
+    BoundaryType,
+    BoundaryUncuttable,
+    BoundaryUndeclared,
+    RemoteInputMissing,
+)
 from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue
 from adk_fluent.ir.base import Node, walk
+from adk_fluent.ir.nodes import RemoteAgentNode
 from adk_fluent.ir.scopes import is_temporary
 from adk_fluent.ir.tools import agents_inside
+from adk_fluent.spelling import Spelling
 from adk_fluent.state.effects import effects_of
 from adk_fluent.state.plain_data import is_plain
+
+# --- execution boundaries -------------------------------------------------------------------------
 
 
 @check(place=120)
 def check_boundary_contracts(root: object) -> list[ContractIssue]:
     """Check that a run can be cut at each boundary, and that the state there is declared and plain data."""
     facts = analyse(root)
-    lost = [*_in_tools(facts)]
+    lost = [*_boundaries_in_tools(facts)]
     if not boundaries(facts):
         return lost
-    lost += _temporary(facts)
+    lost += _lost_temporary_keys(facts)
     parts = stretches(facts)
     cuts = [part.cut for part in parts[1:] if part.cut is not None]
     return [*lost, *_uncuttable(facts), *_unserializable(facts, cuts), *_undeclared(facts, parts)]
 
 
-def _temporary(facts: Facts) -> Iterator[ContractIssue]:
+def _lost_temporary_keys(facts: Facts) -> Iterator[ContractIssue]:
     """Report reads of `temp:` keys that are lost at a boundary; the reader's check may report them, too."""
     for read in facts.reads:
         if is_temporary(read.key):
-            found = about(read, facts)
+            found = finding_about(read, facts)
             if isinstance(found, BoundaryTempKey):
                 yield found
 
 
-def _in_tools(facts: Facts) -> Iterator[ContractIssue]:
+def _boundaries_in_tools(facts: Facts) -> Iterator[ContractIssue]:
     for step in facts.steps:
         for body in agents_inside(agent.tools if (agent := step.node.agent) is not None else ()):
             for node in walk(body):
@@ -59,7 +69,7 @@ def _uncuttable(facts: Facts) -> Iterator[ContractIssue]:
     for step in boundaries(facts):
         problem = obstacle(facts, step)
         if problem is not None:
-            message, hint = in_the_way(problem)
+            message, hint = obstacle_message(problem)
             yield BoundaryUncuttable(
                 agent=step.name,
                 message=message,
@@ -104,3 +114,43 @@ def _undeclared(facts: Facts, parts: list[Stretch]) -> Iterator[ContractIssue]:
                     hint="So the whole state is sent over that boundary, and all of it must be data.\n"
                     "Declare what it reads: @declares(reads=[...], writes=[...]).",
                 )
+
+
+# --- remote agents --------------------------------------------------------------------------------
+
+
+@check(place=130)
+def check_a2a_contracts(root: object) -> list[ContractIssue]:
+    """Check that the keys sent to a remote agent are in state, and include every field that it requires."""
+    facts = analyse(root)
+    unmet = [
+        issue
+        for read in facts.reads
+        if read.via == "remote" and (issue := finding_about(read, facts)) is not None
+    ]
+    return unmet + [
+        _missing_input(step, name)
+        for step in facts.steps
+        if isinstance(step.node, RemoteAgentNode)  # only these send a part of the state
+        for name, field in _input_fields(step.node).items()
+        if field.is_required() and name not in _sent_names(step.node)
+    ]
+
+
+def _input_fields(node: RemoteAgentNode) -> dict[str, Any]:
+    return getattr(node.input_schema, "model_fields", {})
+
+
+def _sent_names(node: RemoteAgentNode) -> set[str]:
+    return {key.rpartition(":")[2] for key in node.declared_reads}
+
+
+def _missing_input(step: Step, name: str) -> ContractIssue:
+    like = Spelling(_sent_names(step.node)).like(name)
+    return RemoteInputMissing(
+        agent=step.name,
+        key=name,
+        message=f'{step.name} needs "{name}" as input, and it is not sent',
+        hint=f'Only the keys of .reads() are sent to a remote agent. Add .reads("{name}").'
+        + (f' Did you mean it by "{like}"?' if like else ""),
+    )

@@ -1,7 +1,11 @@
-"""Check that placeholders in instructions and in messages of gates can be filled."""
+"""Checks of instructions, and of the messages of gates: every placeholder can be filled.
+
+Text in braces that is no placeholder is reported, and the name of a key where its value was meant.
+"""
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Iterable, Iterator
 from typing import Final
@@ -10,12 +14,22 @@ from adk_fluent.analysis.data_flow import Read
 from adk_fluent.analysis.facts import Facts, analyse
 from adk_fluent.analysis.plan import Step, at_most_three
 from adk_fluent.context.spec import Context
-from adk_fluent.contracts.findings.missing import about
-from adk_fluent.contracts.issues import LiteralPlaceholder, PlaceholderTypo, UnresolvedTemplateVar
+from adk_fluent.contracts.checks.resources import functions_of
+from adk_fluent.contracts.findings import finding_about
+from adk_fluent.contracts.issues import (
+    FormattedKey,
+    LiteralPlaceholder,
+    PlaceholderTypo,
+    UnresolvedTemplateVar,
+)
 from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue, Severity
-from adk_fluent.ir.base import Node
+from adk_fluent.ir.base import Node, rewrite
 from adk_fluent.ir.execution import PerItem
+from adk_fluent.ir.fields import StateFieldRef
+from adk_fluent.ir.formatting import formatted_in
+from adk_fluent.ir.functions import source_is_read
+from adk_fluent.ir.nodes import AgentNode
 from adk_fluent.ir.scopes import SCOPES, is_key
 from adk_fluent.ir.template import about_braces, lookalikes
 from adk_fluent.prompt.spec import PromptSpec, Rewrite, When
@@ -40,7 +54,7 @@ def check_template_contracts(root: object) -> list[ContractIssue]:
     found = [
         _with_braces(issue, read, facts)
         for read in facts.reads
-        if read.via in _TEMPLATES and (issue := about(read, facts, UnresolvedTemplateVar)) is not None
+        if read.via in _TEMPLATES and (issue := finding_about(read, facts, UnresolvedTemplateVar)) is not None
     ]
     return [*found, *_typos(facts), *_literals(facts)]
 
@@ -221,3 +235,77 @@ def _literal_note(step: Step, others: list[str]) -> ContractIssue:
 
 def _has(step: Step, shown: str) -> str:
     return f"{step.name} has {shown} in {'its message' if step.node.asks else 'instruction'}"
+
+
+# --- names of keys instead of their values --------------------------------------------------------
+
+
+@check(place=75)
+def check_formatted_keys(root: object) -> list[ContractIssue]:
+    """Report instructions into which an f-string put the name of a key where its value was meant."""
+    facts = analyse(root)
+    if not source_is_read():
+        return []
+    declared = {key: None for bound in facts.schemas for key in bound.by_key}
+    known = {**dict.fromkeys(facts.writers), **dict.fromkeys(facts.state), **declared}
+    for step in facts.steps:
+        known.pop(step.name, None)  # a constant with the name of an agent may be meant as that name
+    if not known:
+        return []
+    return [issue for step in facts.steps for issue in _formatted_keys(step, list(known), facts)]
+
+
+def _formatted_keys(step: Step, known: list[str], facts: Facts) -> Iterator[ContractIssue]:
+    node = step.node
+    if not isinstance(node, AgentNode) or not facts.reaches(step):
+        return
+    for text in node.templates:
+        keys = [key for key in known if key in text and re.search(rf"(?<!\w){re.escape(key)}(?!\w)", text)]
+        if not keys or not (keys := _unrelated_keys(keys, step, facts)):
+            continue
+        for found in formatted_in(text, keys):
+            key = found.constant.text
+            if key in keys and _would_be_filled(
+                step, key, isinstance(found.constant.value, StateFieldRef), facts
+            ):
+                keys.remove(key)
+                yield _named_key(step, key, found.constant.source, found.where)
+
+
+def _unrelated_keys(keys: list[str], step: Step, facts: Facts) -> list[str]:
+    """The keys that an agent does not use in any other way: it has no reason to mention their names."""
+    if any(step in functions for functions in facts.unknown):
+        return []
+    used = {read.key for read in facts.reads_of(step)} | set(facts.writes_of(step))
+    used |= {sub.name for sub in step.children}
+    used |= set(getattr(step.node.given.get("output_schema"), "model_fields", ()))
+    for function in functions_of(step.node.tools):
+        try:
+            used |= set(inspect.signature(function).parameters)
+        except (TypeError, ValueError):  # functions written in C have no signature
+            continue
+    return [key for key in keys if key not in used]
+
+
+def _would_be_filled(step: Step, key: str, is_field: bool, facts: Facts) -> bool:
+    """True if a placeholder for the key would certainly be filled, or the constant is a field of a schema."""
+    if is_field or key in facts.state:
+        return True
+
+    def with_placeholder(node: object) -> AgentNode:
+        return step.node.replace(instruction=f"{{{key}}}") if node is step.node else node  # pyright: ignore[reportReturnType]  # other nodes stay unchanged
+
+    changed = Facts(rewrite(facts.plan.root.node, with_placeholder), state=facts.state, config=facts.config)
+    return any(
+        read.key == key and read.status == "must" for read in changed.reads_of(changed.steps[step.index])
+    )
+
+
+def _named_key(step: Step, key: str, source: str, where: str) -> ContractIssue:
+    return FormattedKey(
+        agent=step.name,
+        key=key,
+        message=f'the instruction of {step.name} contains the name "{key}", not its value',
+        hint=f'{source}, which is "{key}", is formatted into the text ({where}).\n'
+        f"For the value, write {{{{{{{source}}}}}}} in an f-string, so that the text has {{{key}}}.",
+    )

@@ -1,11 +1,12 @@
-"""Check that an agent's tools have unique names, and that its model can run them."""
+"""Checks that a model can tell an agent's tools apart, can run them, and gets a description of each."""
 
 from __future__ import annotations
 
+import inspect
 import os
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from adk_fluent.analysis.audience import apart, sight_of
@@ -13,10 +14,19 @@ from adk_fluent.analysis.facts import Facts, analyse
 from adk_fluent.analysis.history import audible
 from adk_fluent.analysis.plan import Step, at_most_three, hand_over_targets
 from adk_fluent.context.spec import Context
-from adk_fluent.contracts.issues import DuplicateTool, GeminiTool, ToolHistory, UnnamedTool
+from adk_fluent.contracts.checks.resources import declared_functions
+from adk_fluent.contracts.issues import (
+    DuplicateTool,
+    GeminiTool,
+    NoInstruction,
+    ToolHistory,
+    UndescribedTool,
+    UnnamedTool,
+)
 from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.ir.execution import ByModel
+from adk_fluent.ir.resources import wanted
 from adk_fluent.ir.tools import innermost, tool_name
 from adk_fluent.state.answers import returned_type
 
@@ -34,8 +44,8 @@ _OTHERS: Final = frozenset(
     }
 )
 """Prefixes, before the slash, of the models of other providers."""
-_LAMBDA = "<lambda>"
-_MOST_COMPARED = 32
+_LAMBDA: Final = "<lambda>"
+_MOST_COMPARED: Final = 32
 """The check compares an agent with at most so many earlier agents with tools: all would be quadratic."""
 
 
@@ -46,8 +56,13 @@ def check_tool_contracts(root: object) -> list[ContractIssue]:
     with_tools = [step for step in facts.steps if step.node.given.get("tools")]
     return [
         *(issue for step in with_tools for issue in _name_clashes(step)),
-        *(issue for step in facts.steps if isinstance(step.node.runs, ByModel) for issue in _not_run(step)),
-        *(_left_out(listener, missed) for listener, missed in unseen(facts, with_tools)),
+        *(
+            issue
+            for step in facts.steps
+            if isinstance(step.node.runs, ByModel)
+            for issue in _unsupported_tools(step)
+        ),
+        *(_hidden_calls(listener, missed) for listener, missed in unseen_tool_calls(facts, with_tools)),
     ]
 
 
@@ -119,7 +134,7 @@ def _is_on_vertex() -> bool:
     return os.environ.get("GOOGLE_GENAI_USE_ENTERPRISE", old).strip().lower() in ("1", "true")
 
 
-def _not_run(step: Step) -> Iterator[ContractIssue]:
+def _unsupported_tools(step: Step) -> Iterator[ContractIssue]:
     """Report tools that only Gemini can run, if the agent's model is certainly another."""
     given = step.node.given
     executor = given.get("code_executor")
@@ -159,7 +174,7 @@ def _is_of_another(model: str) -> bool:
 # --- earlier tool calls ---------------------------------------------------------------------------
 
 
-def unseen(facts: Facts, with_tools: list[Step]) -> Iterator[tuple[Step, list[Step]]]:
+def unseen_tool_calls(facts: Facts, with_tools: list[Step]) -> Iterator[tuple[Step, list[Step]]]:
     """The agents with tools, each with the earlier agents whose tool calls its context leaves out."""
     for position, listener in enumerate(with_tools):
         spec = listener.node.annotations.context
@@ -170,7 +185,7 @@ def unseen(facts: Facts, with_tools: list[Step]) -> Iterator[tuple[Step, list[St
                 yield listener, missed
 
 
-def _left_out(listener: Step, missed: list[Step]) -> ContractIssue:
+def _hidden_calls(listener: Step, missed: list[Step]) -> ContractIssue:
     names = at_most_three([caller.name for caller in missed])
     shown = sight_of(listener.node).shown
     return ToolHistory(
@@ -189,3 +204,107 @@ def _misses(listener: Step, caller: Step, spec: Context, facts: Facts) -> bool:
     if apart(caller, listener) is not None:
         return False
     return sight_of(listener.node).admits(caller) == "no" or spec.drops_calls
+
+
+# --- descriptions ---------------------------------------------------------------------------------
+
+
+_TELLING: Final = ("instruction", "static_instruction", "output_schema", "written_fields")
+"""The fields of an agent that describe the task to its model; any one of them is enough."""
+_ADDING: Final = ("before_agent_callback", "before_model_callback")
+"""The callbacks that may add an instruction to a request."""
+
+
+@check(place=250)
+def check_descriptions(root: object) -> list[ContractIssue]:
+    """Check that each agent has an instruction, and each tool a docstring and typed parameters."""
+    facts = analyse(root)
+    return [*_uninstructed(facts), *_undescribed(facts)]
+
+
+# --- agents without an instruction ----------------------------------------------------------------
+
+
+def _uninstructed(facts: Facts) -> Iterator[ContractIssue]:
+    """One note about all agents whose models get the conversation and no instruction."""
+    found = [step for step in facts.steps if _has_no_instruction(step)]
+    if found:
+        names = [step.name for step in found]
+        one = len(found) == 1
+        yield NoInstruction(
+            severity=Severity.INFO,
+            agent=names[0],
+            message=f"{at_most_three(names)} {'has' if one else 'have'} no instruction",
+            hint=f"{'Its model is' if one else 'Their models are'} sent the conversation alone. "
+            "Say what to do: .instruct(...).",
+        )
+
+
+def _has_no_instruction(step: Step) -> bool:
+    """True if the model of an agent gets no instruction; false for an agent that was built with ADK."""
+    node = step.node
+    if not node.agent or node.annotations.adopted is not None:
+        return False
+    given = node.given
+    if any(given.get(field) for field in _TELLING) or any(given.get(field) for field in _ADDING):
+        return False
+    spec = node.annotations.context
+    if isinstance(spec, Context) and spec.templates:
+        return False
+    return not any(each.node.given.get("global_instruction") for each in (step, *step.above()))
+
+
+# --- tools without a description ------------------------------------------------------------------
+
+
+def _undescribed(facts: Facts) -> Iterator[ContractIssue]:
+    """One note about each tool function that has no docstring, or a parameter without a type."""
+    known = set[int]()
+    for step in facts.steps:
+        agent = step.node.agent
+        if not agent or "tools" not in agent.given:
+            continue
+        around = (step, *step.above())
+        resources = {name for each in around for name, _ in each.node.annotations.resources}
+        for function, _ in declared_functions(agent.tools):
+            if id(function) not in known and (lacks := _lacking(function, resources)):
+                known.add(id(function))
+                yield _undescribed_tool(step, function, lacks)
+
+
+def _undescribed_tool(step: Step, function: Callable[..., Any], lacks: list[str]) -> ContractIssue:
+    name = _function_name(function)
+    return UndescribedTool(
+        severity=Severity.INFO,
+        agent=step.name,
+        message=f"{step.name} has the tool {name!r} without {' and '.join(lacks)}",
+        hint="A model knows nothing else about a tool. Write a docstring that says what it does, and the "
+        "type of each parameter.",
+    )
+
+
+def _function_name(function: Callable[..., Any]) -> str:
+    return getattr(function, "__name__", type(function).__name__)
+
+
+def _lacking(function: Callable[..., Any], resources: set[str]) -> list[str]:
+    """The parts of a tool's description that a function lacks: a docstring, types of its parameters."""
+    module = getattr(function, "__module__", None) or type(function).__module__
+    if module.startswith(("google.adk.", "adk_fluent.")) or _function_name(function) == _LAMBDA:
+        return []
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # written in C
+        return []
+    hidden = {"tool_context", "input_stream", *wanted(function, resources)}
+    untyped = [
+        repr(one.name)
+        for one in parameters
+        if one.annotation is one.empty
+        and one.name not in hidden
+        and one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)
+    ]
+    called = function if inspect.isroutine(function) else type(function).__call__
+    documented = inspect.getdoc(function) or inspect.getdoc(called)
+    types = [f"the type{'s' * (len(untyped) > 1)} of {at_most_three(untyped)}"] if untyped else []
+    return [*["a docstring"] * (not documented), *types]

@@ -1,28 +1,31 @@
-"""Check that values have the types that their readers and the schemas expect."""
+"""Checks that values have the types that their readers and the state schemas expect."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from enum import Enum
 from typing import Any, cast
 
 from adk_fluent.analysis.audience import sees
 from adk_fluent.analysis.data_flow import Read
-from adk_fluent.analysis.facts import Facts, KnownType, analyse, known_type
+from adk_fluent.analysis.facts import Bound, Facts, KnownType, analyse, known_type
 from adk_fluent.analysis.plan import Step, at_most_three
 from adk_fluent.analysis.values.comparisons import always_raises, can_hold
-from adk_fluent.analysis.values.kinds import NUMBERS, fits, kinds, named, shortfall
-from adk_fluent.contracts.checks.schemas import against_schemas
-from adk_fluent.contracts.findings.types import mismatch, nearest, source
-from adk_fluent.contracts.issues import TypeMismatch, UnmetConsumes
+from adk_fluent.analysis.values.kinds import NUMBERS, fits, kinds, named, shortfall, values_of
+from adk_fluent.contracts.findings import mismatch, nearest, shown_type, type_source
+from adk_fluent.contracts.issues import SchemaViolation, ScopeMismatch, TypeMismatch, UnmetConsumes
 from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.ir import execution
 from adk_fluent.ir.base import UNSET, walk
+from adk_fluent.ir.fields import StateFieldRef
 from adk_fluent.ir.matching import Match
 from adk_fluent.ir.nodes import RouteNode
+from adk_fluent.ir.scopes import is_session_scoped
 from adk_fluent.ir.tools import agents_inside
 from adk_fluent.spelling import Spelling
 from adk_fluent.state.answers import answer_type, asked_schema
+from adk_fluent.state.effects import effects_of
 
 
 @check(place=50)
@@ -52,14 +55,14 @@ def _mistyped_reads(facts: Facts) -> Iterator[ContractIssue]:
 def _over_list(read: Read, known: KnownType) -> Iterator[ContractIssue]:
     found = [kinds(kind) for kind in known.types]
     if all(kind and "list" not in kind for kind in found):
-        yield mismatch(read.step, read.key, f"map_over needs a list, and {source(known)}")
+        yield mismatch(read.step, read.key, f"map_over needs a list, and {type_source(known)}")
 
 
 def _as_field(read: Read, known: KnownType) -> Iterator[ContractIssue]:
     """Report keys that are read as a field of a schema and written with another type."""
     for field in read.step.node.given.get("read_fields", ()):
         if field.key == read.key and not any(fits(kind, field.type) for kind in known.types):
-            why = f"it is read as {named(field.type)}, and {source(known)}"
+            why = f"it is read as {named(field.type)}, and {type_source(known)}"
             yield mismatch(read.step, read.key, why)
 
 
@@ -70,12 +73,12 @@ def _compared(read: Read, known: KnownType) -> Iterator[ContractIssue]:
         if not isinstance(test, Match) or test.key != read.key:
             continue
         if all(always_raises(test, kind) for kind in known.types):
-            why = f"the test {test} raises, and {source(known)}"
+            why = f"the test {test} raises, and {type_source(known)}"
             yield mismatch(read.step, read.key, why, _as_number(test, known))
         elif not any(can_hold(test, kind) for kind in known.types):
             yield _never_holds(read, test, known)
         elif test.op == "contains" and all(_is_number(kind) for kind in known.types):
-            why = f"the test {test} looks for text in its digits, and {source(known)}"
+            why = f"the test {test} looks for text in its digits, and {type_source(known)}"
             found = mismatch(read.step, read.key, why, "Compare the number: .gt(...), .lt(...) or .eq(...).")
             yield found.replace(severity=Severity.WARN)
 
@@ -90,7 +93,7 @@ def _never_holds(read: Read, test: Match, known: KnownType) -> ContractIssue:
     wanted = named(cast("type[object]", type(test.value)))
     how = "never holds" if few else f"compares {wanted}"
     hint = nearest(test.value, known.values or ()) if few else _as_number(test, known)
-    return mismatch(read.step, read.key, f"the test {test} {how}, and {source(known)}", hint)
+    return mismatch(read.step, read.key, f"the test {test} {how}, and {type_source(known)}", hint)
 
 
 def _as_number(test: Match, known: KnownType) -> str:
@@ -161,7 +164,7 @@ def _unaccepted_in_state(
             yield TypeMismatch(
                 agent=listener.name,
                 key=key,
-                message=f'{listener.name} accepts {type_name}, and {source(one)} in "{key}"',
+                message=f'{listener.name} accepts {type_name}, and {type_source(one)} in "{key}"',
                 hint=f"{shortfall(one.types[-1], wanted)}. Let its writer give {type_name}, "
                 f"or leave out .accepts({type_name}).",
             )
@@ -263,3 +266,90 @@ def _answering(step: Step) -> list[Step]:
 def _returns(step: Step, promised: object) -> bool:
     schema = step.node.given.get("output_schema")  # an agent of a user's class has no schema
     return schema not in (None, UNSET) and fits(schema, promised)
+
+
+# --- state schemas --------------------------------------------------------------------------------
+
+
+def against_schemas(facts: Facts) -> Iterator[ContractIssue]:
+    """Report each key that a schema does not declare, and each wrong scope and type."""
+    for bound in facts.schemas:
+        yield from _writes(facts, bound)
+        yield from _reads(facts, bound)
+
+
+def _writes(facts: Facts, bound: Bound) -> Iterator[ContractIssue]:
+    for step in facts.steps[bound.step.index : bound.step.end]:
+        for key in facts.writes_of(step):
+            field = bound.by_key.get(key)
+            if field is not None:
+                yield from _typed(step, field, bound)
+            elif other := bound.fields.get(key.rpartition(":")[2]):
+                yield _misscoped(step, key, other, bound)
+            elif is_session_scoped(key) and not key.startswith("_"):  # ADK's own keys begin with "_"
+                yield _undeclared(step, key, bound)
+
+
+def _reads(facts: Facts, bound: Bound) -> Iterator[ContractIssue]:
+    for read in facts.reads:
+        if bound.holds_for(read.step) and read.key not in bound.by_key and read.key not in facts.writers:
+            other = bound.fields.get(read.key.rpartition(":")[2])
+            if other is not None:
+                yield _misscoped(read.step, read.key, other, bound)
+
+
+def _typed(step: Step, field: StateFieldRef, bound: Bound) -> Iterator[ContractIssue]:
+    schema = bound.schema.__name__
+    for value in constants(step, field.key):
+        known = values_of(field.type)
+        stored = value.value if isinstance(value, Enum) else value
+        if known is None or stored is None or not fits(type(value), field.type):
+            continue
+        if stored not in known:
+            why = f"it writes {value!r}, and {schema} declares {shown_type(field.type)}"
+            yield mismatch(step, field.key, why, nearest(value, known))
+    kind = written_type(step, field.key)
+    if kind is not None and not fits(kind, field.type):
+        yield mismatch(
+            step,
+            field.key,
+            f"it writes {shown_type(kind)}, and {schema} declares {named(field.type)}",
+            f"Write the field itself, .writes({schema}.{field.name}), or change its type.",
+        )
+
+
+def written_type(step: Step, key: str) -> object:
+    """The type of the value that a step writes under a key; `None` if it is not known."""
+    node = step.node
+    if (agent := node.agent) is not None:
+        if key != agent.output_key or agent.written_fields:
+            return None
+        return str if node.returns is None else node.returns
+    return next((kind for effect in effects_of(node) if (kind := effect.type_of(key)) is not None), None)
+
+
+def constants(step: Step, key: str) -> list[object]:
+    """The constants that a step writes under a key."""
+    return [value for effect in effects_of(step.node) for name, value in effect.constants if name == key]
+
+
+def _misscoped(step: Step, key: str, field: StateFieldRef, bound: Bound) -> ContractIssue:
+    return ScopeMismatch(
+        severity=Severity.ERROR,
+        agent=step.name,
+        key=key,
+        message=f'{step.name} uses "{key}"',
+        hint=f"{bound.schema.__name__} declares {field.name} in the {field.scope} scope: the key is "
+        f'"{field.key}".',
+    )
+
+
+def _undeclared(step: Step, key: str, bound: Bound) -> ContractIssue:
+    like, schema = Spelling(bound.by_key).like(key), bound.schema.__name__
+    return SchemaViolation(
+        severity=Severity.ERROR,
+        agent=step.name,
+        key=key,
+        message=f'{step.name} writes "{key}", which {schema} does not declare',
+        hint=f'Did you mean "{like}"?' if like else f"Add {key} to {schema}.",
+    )

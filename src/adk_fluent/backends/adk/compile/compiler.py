@@ -65,8 +65,8 @@ from adk_fluent.backends.adk.tools.making import native_tools
 from adk_fluent.backends.adk.tools.scope import Making
 from adk_fluent.context.sources import DefaultContext
 from adk_fluent.context.spec import Context
-from adk_fluent.contracts.providing import unprovided
-from adk_fluent.contracts.refusals import UNSUPPORTED, refuse
+from adk_fluent.contracts.checks.resources import missing_resources
+from adk_fluent.contracts.refusals import UNSUPPORTED, raise_first
 from adk_fluent.errors import CompileError, UnsupportedNodeError
 from adk_fluent.ir import execution, nodes
 from adk_fluent.ir._generated import AGENT_FIELDS, LOOP_FIELDS, PARALLEL_FIELDS, SEQUENCE_FIELDS
@@ -99,7 +99,7 @@ def compile_tree(
     """
     scope = replace(whole(named, model_for, helper_for), another_model=another_model, overrides=overrides)
     scope = replace(scope, remote_for=remote_for, tools_in_threads=tools_in_threads)
-    refuse(unprovided(named.root, (node.name for node in named.nodes)))
+    raise_first(missing_resources(named.root, (node.name for node in named.nodes)))
     made = compile_node(named.root, scope)
     if needs_holding(named.nodes) and isinstance(made, FluentAgent | FluentLlmAgent):
         made.hold()

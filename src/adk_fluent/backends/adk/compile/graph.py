@@ -41,8 +41,9 @@ from adk_fluent.backends.adk.steps.leaves import captured, shown_to, transformed
 from adk_fluent.backends.adk.steps.llm_agent import FluentLlmAgent
 from adk_fluent.backends.adk.steps.typed import check_writes
 from adk_fluent.config import ExecutionConfig
-from adk_fluent.contracts.providing import unprovided
-from adk_fluent.contracts.refusals import nesting, refuse
+from adk_fluent.contracts.checks.resources import missing_resources
+from adk_fluent.contracts.refusals import raise_first
+from adk_fluent.contracts.tree_rules import depth_refusals
 from adk_fluent.errors import UnsupportedNodeError
 from adk_fluent.ir._generated import LOOP_FIELDS, PARALLEL_FIELDS, SEQUENCE_FIELDS
 from adk_fluent.ir.base import Node
@@ -100,9 +101,9 @@ def compile_workflow(root: Node, model_for: ModelFor | None = None) -> Workflow:
     if not isinstance(root, _COMPOSITES):
         _visitor(root)  # to refuse it under its own name
         root = SequenceNode(children=(root,))
-    refuse(nesting(root))
+    raise_first(depth_refusals(root))
     named = with_crossings(resolve_names(_bound(root)), ExecutionConfig())
-    refuse(unprovided(named.root, (node.name for node in named.nodes)))
+    raise_first(missing_resources(named.root, (node.name for node in named.nodes)))
     made = _compile(named.root, whole(named, model_for))
     assert isinstance(made, FluentWorkflow)
     if needs_holding(named.nodes):

@@ -15,7 +15,8 @@ from adk_fluent.backends.adk.context.helper_models import HelperFor, named_model
 from adk_fluent.backends.adk.middleware.stack import NOTHING, Stack
 from adk_fluent.backends.adk.resources import Resources
 from adk_fluent.backends.adk.steps.remote_observation import Answering
-from adk_fluent.contracts.refusals import refuse, structural
+from adk_fluent.contracts.refusals import raise_first
+from adk_fluent.contracts.tree_rules import tree_refusals
 from adk_fluent.errors import CompileError
 from adk_fluent.ir.annotations import NO_ANNOTATIONS
 from adk_fluent.ir.base import Node, walk
@@ -87,7 +88,7 @@ def whole(
         ExpressionError: a composite is empty, or a transfer could only run for ever.
         CompileError: a transfer has no target.
     """
-    refuse(structural(named.nodes))
+    raise_first(tree_refusals(named.nodes))
     handing = frozenset(node.name for node, _ in transfers(named.nodes))
     return Compilation(named, model_for, handing, helper_for)
 

@@ -63,7 +63,7 @@ from adk_fluent.backends.protocol import StoredSession, gathered
 from adk_fluent.backends.reading import limited
 from adk_fluent.backends.recent import Recent
 from adk_fluent.config import ContextCacheConfig, ExecutionConfig, execution_config
-from adk_fluent.contracts.checking import check_on_build
+from adk_fluent.contracts.check import check_on_build
 from adk_fluent.cost.prices import name_of
 from adk_fluent.errors import SessionError
 from adk_fluent.ir.base import Node

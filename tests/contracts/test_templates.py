@@ -103,7 +103,7 @@ def test_a_constant_that_names_a_key_is_found(text: Any) -> None:
     """However the text is made, the key is reported, and it says where and what to write."""
     (issue,) = check_formatted_keys(FIRST >> Agent("b").instruct(text))
     assert (issue.agent, issue.key) == ("b", "intent")
-    assert "(test_formatted.py, line " in issue.hint
+    assert "(test_templates.py, line " in issue.hint
     assert "{intent}" in issue.hint
 
 

@@ -11,10 +11,11 @@ from typing import Any, Final, Literal, TypeVar
 from adk_fluent.analysis.facts import Facts, analyse, was_built
 from adk_fluent.config import ExecutionConfig, execution_config
 from adk_fluent.contracts.certainty import must_fail
-from adk_fluent.contracts.findings.missing import fine
-from adk_fluent.contracts.refusals import nesting, refuse
+from adk_fluent.contracts.findings import confirmations
+from adk_fluent.contracts.refusals import raise_first
 from adk_fluent.contracts.registry import run_checkers
 from adk_fluent.contracts.report import ContractIssue, ContractReport, Severity
+from adk_fluent.contracts.tree_rules import depth_refusals
 from adk_fluent.errors import ArgumentError, ContractError, UnfilledKeyError
 from adk_fluent.ir.base import Node, root_of, walk
 from adk_fluent.state.fidelity import given_state
@@ -75,7 +76,7 @@ def check_all(
         facts = analyse(x)
     else:
         facts = Facts(root_of(x), schema=schema, state=state, config=config, resolved=was_built(x))
-    return ContractReport.of([*run_checkers(facts), *fine(iter(facts.reads))], strict=strict)
+    return ContractReport.of([*run_checkers(facts), *confirmations(iter(facts.reads))], strict=strict)
 
 
 def check_contracts(x: object, schema: type | None = None) -> list[ContractIssue]:
@@ -132,7 +133,7 @@ def check_on_build(
     """
     if _checked.get() is root:
         return
-    refuse(nesting(root))
+    raise_first(depth_refusals(root))
     strict = any(node.annotations.strict for node in walk(root))
     new = hash(root) not in _logged
     counts = mode != "off" and hash(root) not in _counted and _is_measured(config)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from adk_fluent.analysis.facts import Facts
 
 
-def who_reads(read: Read) -> str:
+def reader_text(read: Read) -> str:
     """The reader in words: `booker reads {intent} in instruction`, with file and line if they are known."""
     where = f" ({read.where})" if read.where else ""
     return _SUBJECTS[read.via].format(step=read.step.name, key=read.key) + where
@@ -53,7 +53,7 @@ _SUBJECTS: Final[Mapping[Via, str]] = {
 }
 
 
-def listed(steps: Sequence[Step]) -> str:
+def names_of(steps: Sequence[Step]) -> str:
     """The names of steps in words: `a`, `a and b`, `a, b and c`."""
     names = list(dict.fromkeys(step.name for step in steps))
     return ", ".join(names[:-1]) + " and " + names[-1] if len(names) > 1 else "".join(names)
@@ -82,7 +82,7 @@ def why_first_turn(read: Read, writers: Sequence[Step]) -> str:
     """The hint for a key that only an earlier turn of the session may have written."""
     return (
         f'"{read.key}" is missing in the first turn of a session: no step writes it before {read.step.name}, '
-        f"but {listed(writers[:3])} may in an earlier turn.\n"
+        f"but {names_of(writers[:3])} may in an earlier turn.\n"
         f"Give it a value before with {_default(read.key)}{_optional(read)}."
     )
 
@@ -104,7 +104,7 @@ def _written_elsewhere(read: Read, facts: Facts) -> str | None:
         return None
     first = writers[0]
     return (
-        f'"{key}" is written by {listed(writers[:3])}, but {_when(first, step)}.\n'
+        f'"{key}" is written by {names_of(writers[:3])}, but {_when(first, step)}.\n'
         f"Move {first.name} in front of {step.name}, or give a first value with {_default(key)}."
     )
 
@@ -237,7 +237,7 @@ def why_may(read: Read, facts: Facts) -> str:
     key, step = read.key, read.step
     remedy = f"Give it a value before with {_default(key)}{_optional(read)}."
     if read.only_first_missing:
-        later = listed([w for w in facts.writers.get(key, ()) if w is not step][:3]) or step.name
+        later = names_of([w for w in facts.writers.get(key, ()) if w is not step][:3]) or step.name
         return f'"{key}" is written by {later} later in the loop: in the first round it is missing.\n{remedy}'
     fact = cast(Fact, read.doubt)
     if fact.why is not None and fact.why.reason == "null":
@@ -258,7 +258,7 @@ def why_may(read: Read, facts: Facts) -> str:
 def _branch(key: str, why: Why, facts: Facts) -> str:
     on = _alternatives(why)
     inside = f'"{key}" is written only when {on} runs' if on else f'"{key}" is written on some ways only'
-    return f"{inside}, by {listed(why.writers)}." if why.writers else f"{inside}."
+    return f"{inside}, by {names_of(why.writers)}." if why.writers else f"{inside}."
 
 
 def _alternatives(why: Why) -> str:
@@ -273,21 +273,21 @@ def _inside(step: Step, outer: Step) -> bool:
 
 
 def _fallback(key: str, why: Why, facts: Facts) -> str:
-    writers = listed(why.writers)
+    writers = names_of(why.writers)
     return (
         f'"{key}" is written by {writers}, which may fail first, or not run: {why.step.name} has other ways.'
     )
 
 
 def _race(key: str, why: Why, facts: Facts) -> str:
-    return f'"{key}" is written only if {_alternatives(why) or listed(why.writers)} wins {why.step.name}.'
+    return f'"{key}" is written only if {_alternatives(why) or names_of(why.writers)} wins {why.step.name}.'
 
 
 def _sibling(key: str, why: Why, facts: Facts) -> str:
     if not why.writers:
         return f'"{key}" may be removed by another branch of {why.step.name}, which runs at the same time.'
     return (
-        f'"{key}" is written by {listed(why.writers)}, which runs at the same time in {why.step.name}, '
+        f'"{key}" is written by {names_of(why.writers)}, which runs at the same time in {why.step.name}, '
         "so it may not be there yet."
     )
 
@@ -313,7 +313,7 @@ def _places(key: str, why: Why) -> str:
 
 def _delegate(key: str, why: Why, facts: Facts) -> str:
     return (
-        f'"{key}" is written by {listed(why.writers)}, but {why.step.name} or one of its sub-agents may '
+        f'"{key}" is written by {names_of(why.writers)}, but {why.step.name} or one of its sub-agents may '
         "answer instead."
     )
 
@@ -323,7 +323,7 @@ def _boundary(key: str, why: Why, facts: Facts) -> str:
 
 
 def _moved(key: str, why: Why, facts: Facts) -> str:
-    return f'"{key}" is written by {listed(why.writers)}, which a transfer in {why.step.name} may skip.'
+    return f'"{key}" is written by {names_of(why.writers)}, which a transfer in {why.step.name} may skip.'
 
 
 def _left(key: str, why: Why, facts: Facts) -> str:

@@ -39,7 +39,7 @@ def _ineffective_edges(facts: Facts) -> Iterator[ContractIssue]:
             while giver.node.annotations.edge is None:
                 giver = giver.children[-1]
             instead = 'Use .stream_to(buffering="full"), or leave it out, where that is what you want.'
-            yield _note(giver, f"{taker.name} {come}", passage.why, instead)
+            yield _ineffective_edge(giver, f"{taker.name} {come}", passage.why, instead)
 
 
 def _inner_edges(facts: Facts) -> Iterator[ContractIssue]:
@@ -52,7 +52,9 @@ def _inner_edges(facts: Facts) -> Iterator[ContractIssue]:
         taker = None if around is None else _follower(around) or _next_round(around, step)
         if around is not None and taker is not None:
             why = f"{taker.name} follows {around.name}, of which {step.name} is a part"
-            yield _note(step, f"{taker.name} whole", why, f"Say .stream_to(...) of {around.name} instead.")
+            yield _ineffective_edge(
+                step, f"{taker.name} whole", why, f"Say .stream_to(...) of {around.name} instead."
+            )
 
 
 def _outlet(step: Step) -> Step | None:
@@ -92,7 +94,7 @@ def _next_round(loop: Step, step: Step) -> Step | None:
     return loop.children[0] if again and loop.children[0] is not step else None
 
 
-def _note(giver: Step, taker: str, why: str, instead: str) -> ContractIssue:
+def _ineffective_edge(giver: Step, taker: str, why: str, instead: str) -> ContractIssue:
     edge = giver.node.annotations.edge
     return StreamingEdgeWaits(
         severity=Severity.INFO,

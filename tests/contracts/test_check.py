@@ -12,10 +12,10 @@ from adk_fluent.config import ExecutionConfig
 from adk_fluent.contracts import (
     ContractIssue,
     Severity,
+    check,
     check_all,
     check_boundary_contracts,
     check_contracts,
-    checking,
     register_checker,
     unregister_checker,
 )
@@ -60,7 +60,7 @@ class Desk(StateSchema):
 @pytest.fixture(autouse=True)
 def nothing_logged_yet(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each test starts as a new process would."""
-    monkeypatch.setattr(checking, "_logged", {})
+    monkeypatch.setattr(check, "_logged", {})
 
 
 def told(caplog: pytest.LogCaptureFixture) -> list[tuple[str, int, str]]:
@@ -220,7 +220,7 @@ def test_only_so_many_trees_are_remembered_as_logged(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The oldest tree is forgotten first: it is logged again, and the ones after it are not."""
-    monkeypatch.setattr(checking, "_REMEMBERED", 3)
+    monkeypatch.setattr(check, "_REMEMBERED", 3)
     trees = [Agent(f"a{number}").instruct("{lost}") for number in range(4)]
 
     for tree in trees[:3]:

@@ -1,1 +1,0 @@
-"""The findings that several checks make, and the wording of their messages."""
