@@ -1,6 +1,7 @@
-"""Texts inside other texts and files: in base64, in a `data:` URI, with escapes, or as the bytes of a file.
+"""Change texts that other texts and files hold encoded: as base64, in a `data:` URI, with escapes, as bytes.
 
-Each function is given what changes a plain text, and applies it to the text inside.
+Each function takes a `Change`, which maps a plain text to its new text. The function decodes the inner text,
+applies the change, and encodes the result in the same way. Redaction uses this to find secrets in files.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _LINES: Final = re.compile(
     r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{40,}+(?:\r?\n[A-Za-z0-9+/_-]{2,}+={0,2}+(?![^\r\n]))++"
 )
 _PART: Final = re.compile(r"[A-Za-z0-9+]{12,}={0,2}")
-"""What may be base64: in one line, in several, or as part of a path."""
+"""Patterns of text that may be base64: in one line, in several lines, or as part of a path."""
 
 _BREAKS: Final = re.compile(r"\r?\n")
 _URI: Final = re.compile(r"(?<![\w-])data:(?P<type>[\w.+/;=-]{0,200}),(?P<data>[^\s\"'<>]+)", re.IGNORECASE)
@@ -29,16 +30,16 @@ _ESCAPES: Final = re.compile(
     r"(?<!\\)\\++(?:u(?P<code>[0-9a-fA-F]{4})|x(?P<byte>[0-9a-fA-F]{2})|(?P<slash>/))"
 )
 _CONTROLS: Final = re.compile(rb"[\x01-\x08\x0b\x0e-\x1a\x1c-\x1f\x7f]")
-"""Bytes that no text holds; of the others below a space it may hold breaks, tabs and the start of a color."""
+"""Control characters that no text holds. A text may hold tabs, line breaks and the escape of a color."""
 
 _WORDS: Final = re.compile(rb"(?:[\t\n\r\x20-\x7e]|[\xc2-\xf4][\x80-\xbf]{1,3}){6,}")
-"""What may be text among other bytes."""
+"""A run of six or more characters, in ASCII or UTF-8, among other bytes."""
 
 SHORTEST_ENCODED: Final = 12
-"""Characters of the shortest text that may hold another one in such a form."""
+"""Shortest text, in characters, that may hold an encoded one."""
 
 FILE: Final = 192
-"""Bytes that may be a file which is no text; fewer are an id, or a word."""
+"""Smallest binary file, in bytes; fewer bytes that are not text are an id or a word."""
 
 _MARKS: Final = (
     (b"\xef\xbb\xbf", "utf-8"),
@@ -47,11 +48,11 @@ _MARKS: Final = (
     (b"\xff\xfe", "utf-16-le"),
     (b"\xfe\xff", "utf-16-be"),
 )
-"""What a text may begin with to say how it is encoded."""
+"""Byte order marks, and the encodings that they announce."""
 
 
 def in_text(text: str, change: Change) -> str:
-    """The text, with what stands in it in base64, in `data:` URIs and with escapes changed, too.
+    """Change all texts that `text` holds in base64, in `data:` URIs or with escapes.
 
     >>> in_text("a data:,secret%21 and c2VjcmV0IHdvcmRz", lambda text: text.replace("secret", "***"))
     'a data:,%2A%2A%2A%21 and KioqIHdvcmRz'
@@ -67,7 +68,7 @@ def in_text(text: str, change: Change) -> str:
 
 
 def in_file(data: str, change: Change) -> str:
-    """A file in base64, with the text in it changed; see `in_bytes`.
+    """Change the text of a file that is given in base64; see `in_bytes`.
 
     >>> in_file("cHc6IHNlY3JldA==", lambda text: text.replace("secret", "***"))
     'cHc6ICoqKg=='
@@ -77,7 +78,7 @@ def in_file(data: str, change: Change) -> str:
 
 
 def in_bytes(data: bytes, change: Change, instead: bytes = b"[redacted]") -> bytes:
-    r"""The bytes of a file, with the text changed that they are; `instead`, if text in another file changes.
+    r"""Change a text file; return `instead` for a binary file that holds text which the change would affect.
 
     A text may be in UTF-8, UTF-16 or UTF-32, or in an encoding of one byte for each character.
 
@@ -93,7 +94,7 @@ def in_bytes(data: bytes, change: Change, instead: bytes = b"[redacted]") -> byt
         return data if changed == text else mark + changed.encode(encoding, "surrogatepass")
     if len(data) < FILE and _text(data.replace(b"\0", b"")) is None:
         return data
-    # What is no text may hold some all the same, of which nobody knows where it begins.
+    # A binary file may hold text, but its format is unknown, so the text cannot be replaced in place.
     inside = [
         b"\n".join(_WORDS.findall(each)).decode("utf-8", "replace") for each in _with_and_without_nulls(data)
     ]
@@ -105,7 +106,7 @@ def _with_and_without_nulls(data: bytes) -> tuple[bytes, ...]:
 
 
 def text_of(data: str) -> str | None:
-    """The text that a file in base64 is; `None` if it is no text, or this is no base64.
+    """Decode a text file that is given in base64; `None` if it is not text, or `data` is not base64.
 
     >>> text_of("c2VjcmV0"), text_of("no base64")
     ('secret', None)
@@ -116,7 +117,7 @@ def text_of(data: str) -> str | None:
 
 
 def _text(data: bytes) -> tuple[bytes, str, str] | None:
-    """What bytes are as text: the mark at their beginning, the text, and its encoding."""
+    """Decode bytes as text: the byte order mark, the text, and its encoding; `None` for a binary file."""
     for mark, encoding in _MARKS:
         if data.startswith(mark):
             try:
@@ -131,7 +132,7 @@ def _text(data: bytes) -> tuple[bytes, str, str] | None:
         except UnicodeDecodeError:
             return b"", data.decode("latin-1"), "latin-1"
     for encoding, width in (("utf-16-le", 2), ("utf-16-be", 2), ("utf-32-le", 4), ("utf-32-be", 4)):
-        # Texts of most scripts have spaces and breaks, whose other bytes are 0.
+        # Most texts hold ASCII spaces and line breaks, whose upper bytes are 0; the lower bytes are never 0.
         low = data[0 if encoding.endswith("le") else width - 1 :: width]
         if len(data) % width or b"\0" in low or _CONTROLS.search(low) is not None:
             continue
@@ -163,7 +164,7 @@ def _run(run: str, change: Change) -> str:
 
 
 def _decoded(text: str) -> bytes | None:
-    """What text in base64 holds, of either alphabet, with or without the signs at its end."""
+    """Decode base64 of either alphabet, with or without padding; `None` if `text` is not base64."""
     if "\n" in text:
         text = _BREAKS.sub("", text)
     text = text.rstrip("=")
@@ -177,7 +178,7 @@ def _decoded(text: str) -> bytes | None:
 
 
 def _encoded(data: bytes, like: str) -> str:
-    """Bytes in base64, in the alphabet of what stood there before."""
+    """Encode bytes in base64, in the alphabet of the text `like` that they replace."""
     made = base64.urlsafe_b64encode(data) if "-" in like or "_" in like else base64.b64encode(data)
     return made.decode()
 

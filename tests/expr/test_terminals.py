@@ -102,11 +102,11 @@ async def test_wrong_prompts(prompt: Any, message: str) -> None:
 CONFIGS: list[tuple[Callable[[], object], str]] = [
     (
         lambda: ExecutionConfig(app_name="my app"),
-        "ExecutionConfig(app_name='my app'): ADK wants a Python identifier, not 'user'.",
+        "ExecutionConfig(app_name='my app'): ADK requires a Python identifier other than 'user'.",
     ),
     (
         lambda: ExecutionConfig(app_name="user"),
-        "ExecutionConfig(app_name='user'): ADK wants a Python identifier, not 'user'.",
+        "ExecutionConfig(app_name='user'): ADK requires a Python identifier other than 'user'.",
     ),
     (
         lambda: ExecutionConfig(timeout_seconds=0),

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from adk_fluent._namespace import Namespace
+from adk_fluent.spelling import Namespace
 
 
 class Mime(metaclass=Namespace):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, cast
 
-from adk_fluent._namespace import Namespace
 from adk_fluent.artifacts import operations
 from adk_fluent.artifacts.content import DECODINGS
 from adk_fluent.artifacts.formats import Unfit, to_json
@@ -20,7 +19,7 @@ from adk_fluent.expr.base import Expr, Step
 from adk_fluent.ir.files import USER_SCOPE
 from adk_fluent.ir.matching import Predicate, plain, truth_of
 from adk_fluent.ir.nodes import ArtifactNode, SequenceNode
-from adk_fluent.spelling import did_you_mean
+from adk_fluent.spelling import Namespace, did_you_mean
 from adk_fluent.state.delta import detached
 
 Scope = Literal["session", "user"]

@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Literal, cast
 
-from adk_fluent._namespace import Namespace
 from adk_fluent.context.control import Validate, When, WriteNotes
 from adk_fluent.context.entries import CountTokens
 from adk_fluent.context.filters import (
@@ -59,6 +58,7 @@ from adk_fluent.expr.arguments import (
 from adk_fluent.expr.base import Step
 from adk_fluent.ir.matching import Predicate, plain
 from adk_fluent.ir.nodes import CaptureNode
+from adk_fluent.spelling import Namespace
 
 if TYPE_CHECKING:
     from google.adk.models import BaseLlm

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
-from adk_fluent._namespace import Namespace
 from adk_fluent.errors import ArgumentError
 from adk_fluent.expr.arguments import count, describe, positive_number
 from adk_fluent.expr.base import Expr
@@ -20,6 +19,7 @@ from adk_fluent.ir.functions import Access, keys_of
 from adk_fluent.ir.tools import sees_caller, tool_name
 from adk_fluent.ir.urls import is_url
 from adk_fluent.middleware.retrying import Retry, Retryable
+from adk_fluent.spelling import Namespace
 from adk_fluent.state.delta import detached
 from adk_fluent.tools import sources, wrappers
 from adk_fluent.tools.spec import Tool, checked, each, makes_values, object_of, together

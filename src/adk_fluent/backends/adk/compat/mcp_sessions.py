@@ -20,7 +20,7 @@ from weakref import WeakKeyDictionary, WeakSet
 
 from google.adk.tools.base_toolset import BaseToolset
 
-from adk_fluent._loops import to_the_end
+from adk_fluent._tasks import run_to_end
 from adk_fluent.backends.adk.compat import private
 
 PATIENCE: Final = 10.0
@@ -95,7 +95,7 @@ def _ending(kind: type[Any]) -> type[Any]:
                 if opening := list(_opening(clients, opener)):
                     for task in opening:
                         task.cancel()
-                    await to_the_end(asyncio.wait(opening, timeout=PATIENCE))
+                    await run_to_end(asyncio.wait(opening, timeout=PATIENCE))
                 raise
             finally:
                 _clients.reset(token)

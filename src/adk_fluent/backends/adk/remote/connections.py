@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from google.adk.agents.invocation_context import InvocationContext
 
-from adk_fluent._loops import PerLoop
+from adk_fluent._tasks import PerLoop
 from adk_fluent.backends.adk.remote import cards, sdk
 from adk_fluent.backends.adk.remote.hearing import UNFINISHED, Reply, told_in
 from adk_fluent.errors import on_one_line

@@ -17,8 +17,8 @@ from google.adk.models import BaseLlm
 from google.genai import types
 from pydantic import PrivateAttr
 
-from adk_fluent._limit import Limit
 from adk_fluent._redaction import safe_url
+from adk_fluent._tasks import Limit
 from adk_fluent.backends.adk.compat import private
 from adk_fluent.backends.adk.compat.temporary import with_temporary
 from adk_fluent.backends.adk.context.functions import state_of
