@@ -31,9 +31,9 @@ def layers(root: Path) -> list[str]:
     settings: dict[str, Any] = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
     contracts: list[dict[str, Any]] = settings["tool"]["importlinter"]["contracts"]
     (rule,) = (each for each in contracts if each["id"] == "layers")
-    names = (name for line in rule["layers"] for name in re.findall(r"\w+", line))
+    names = (name for line in rule["layers"] for name in re.findall(r"\((\w+)\)", line))
     every = sorted(each.parent.name for each in (root / _SOURCE).glob("*/__init__.py"))
-    return list(dict.fromkeys([*(name for name in names if name in every), *every]))
+    return list(dict.fromkeys([*(name for name in names if _module(root, name).exists()), *every]))
 
 
 @cache
@@ -41,7 +41,8 @@ def imports(root: Path) -> Mapping[str, frozenset[str]]:
     """Package → the packages that it imports, in functions too; imports for annotations do not count."""
     found: dict[str, set[str]] = {package: set() for package in layers(root)}
     for package, names in found.items():
-        for path in (root / _SOURCE / package).rglob("*.py"):
+        folder, module = root / _SOURCE / package, _module(root, package)
+        for path in folder.rglob("*.py") if folder.is_dir() else [module]:
             names |= set(_imported(ast.parse(path.read_text(encoding="utf-8")))) & found.keys()
     return {package: frozenset(names - {package}) for package, names in found.items()}
 
@@ -80,16 +81,22 @@ def _imported(tree: ast.AST) -> Iterator[str]:
             yield from _imported(node)
 
 
+def _module(root: Path, package: str) -> Path:
+    """The module that has a package's docstring and public names; small packages are one file."""
+    inside = root / _SOURCE / package / "__init__.py"
+    return inside if inside.exists() else root / _SOURCE / f"{package}.py"
+
+
 def _purpose(root: Path, package: str) -> str:
     """The first paragraph of a package's docstring, without its full stop."""
-    tree = ast.parse((root / _SOURCE / package / "__init__.py").read_text(encoding="utf-8"))
+    tree = ast.parse(_module(root, package).read_text(encoding="utf-8"))
     said = (ast.get_docstring(tree) or "").partition("\n\n")[0]
     return " ".join(said.split()).removesuffix(".").replace("|", "\\|")
 
 
 def _interface(root: Path, package: str) -> str:
     """The public names of a package; where it has none, others import its modules."""
-    names = list(_names(root / _SOURCE / package / "__init__.py"))
+    names = list(_names(_module(root, package)))
     shown = ", ".join(f"`{name}`" for name in names[:3])
     return f"{shown} and {len(names) - 3} more" if len(names) > 3 else shown or "its modules"
 

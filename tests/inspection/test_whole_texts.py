@@ -18,7 +18,7 @@ from adk_fluent.cost import ModelCandidate
 from adk_fluent.errors import MissingKeyError
 from adk_fluent.expr.base import Expr
 from adk_fluent.inspection import PerAgent, Reach
-from adk_fluent.inspection.wording import fields_of, type_name
+from adk_fluent.inspection.presentation import fields_of, type_name
 from adk_fluent.state import declares
 
 

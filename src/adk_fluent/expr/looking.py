@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from adk_fluent.inspection.anatomy import LlmAnatomy
     from adk_fluent.inspection.concerns import DataFlows
     from adk_fluent.inspection.explanation import Explanation
-    from adk_fluent.inspection.per_agent import PerAgent
+    from adk_fluent.inspection.presentation import PerAgent
     from adk_fluent.ir.base import Node
 
     Prompt = str | Content | Part | Sequence[str | Part]
