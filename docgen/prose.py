@@ -33,7 +33,7 @@ LATER: Final = (
     "debug",
     "distributed",
     "eval",
-    "expr",
+    "expr/remote.py",
     "ir",
     "local",
     "middleware",

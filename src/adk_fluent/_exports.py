@@ -16,7 +16,7 @@ EXPORTS: Final[Mapping[str, Mapping[str, str]]] = {
         "Pipeline": "adk_fluent.expr.workflow",
         "Preset": "adk_fluent.expr.preset",
         "RemoteAgent": "adk_fluent.expr.remote",
-        "Route": "adk_fluent.expr.route",
+        "Route": "adk_fluent.expr.steps",
         "S": "adk_fluent.expr.transforms",
         "StateSchema": "adk_fluent.state.schema",
         "T": "adk_fluent.expr.tools",

@@ -16,8 +16,7 @@ from adk_fluent.errors import ArgumentError
 from adk_fluent.expr.agent import Agent
 from adk_fluent.expr.arguments import check_key, describe, observer
 from adk_fluent.expr.base import Expr
-from adk_fluent.expr.route import Route
-from adk_fluent.expr.steps import map_over, until
+from adk_fluent.expr.steps import Route, map_over, until
 from adk_fluent.expr.transforms import S
 from adk_fluent.expr.workflow import FanOut, Loop, Pipeline
 from adk_fluent.ir.base import walk

@@ -60,7 +60,7 @@ async def test_ask_inside_an_event_loop_is_refused() -> None:
         ),
         (
             {"prompts": ["x"], "session_id": "s"},
-            "map() runs each prompt in a session of its own; leave session_id out.",
+            "map() runs each prompt in a new session; leave session_id out.",
         ),
     ],
 )
