@@ -1,4 +1,4 @@
-"""What a model is asked to make of an agent's instruction before the agent is told it."""
+"""Helper-model calls that rewrite an agent's instruction (`P.compress`, `P.adapt`)."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from adk_fluent.prompt.text import CHARACTERS_PER_TOKEN, question_for
 
 
 class Rewritten(NamedTuple):
-    """A part of an instruction that a model rewrites.
+    """A part of an instruction that a helper model rewrites.
 
     Attributes:
-        question: what it is asked.
-        anew: whether it is asked in every run; a text that never changes is rewritten once and kept.
-        shorter: by how many tokens the part is shorter then.
+        question: the call of the helper model.
+        anew: True if it is called in every run; a constant text is rewritten once and cached.
+        shorter: the number of tokens by which the part becomes shorter.
     """
 
     question: ExpectedRequest
@@ -30,10 +30,10 @@ class Rewritten(NamedTuple):
 def rewritten(
     node: AgentNode, size: Callable[[str], float], traffic: TrafficAssumptions
 ) -> Iterator[Rewritten]:
-    """The parts of an agent's instruction that a model rewrites (`P.compress`, `P.adapt`).
+    """The parts of an agent's instruction that a helper model rewrites (`P.compress`, `P.adapt`).
 
     Args:
-        size: tokens of a state value.
+        size: function that returns the tokens of a state value.
     """
     instruction = node.given.get("instruction")
     if not isinstance(instruction, PromptSpec) or not instruction.needs_model:
@@ -43,7 +43,7 @@ def rewritten(
         characters = of_instruction(part.source, keys)
         tokens = characters / traffic.characters_per_token + sum(map(size, keys))
         asked = question_for(part, "x" * int(tokens * CHARACTERS_PER_TOKEN))
-        if asked is None:  # it is short enough
+        if asked is None:  # the text is short enough already
             continue
         usual = tokens if part.operation == "adapt" else traffic.avg_output_tokens
         answer = usual if part.max_tokens is None else min(tokens, part.max_tokens)

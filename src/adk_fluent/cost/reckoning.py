@@ -1,4 +1,4 @@
-"""What a walk keeps: calls that are made, what was said, and prices to reckon with."""
+"""The values that a cost walk collects: model calls, the outputs of steps, and prices as floats."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from adk_fluent.ir.nodes import ModelSelectorNode
 
 
 class ModelCalls(NamedTuple):
-    """Calls that one agent makes in a turn.
+    """The expected calls of one agent in a turn.
 
     Attributes:
         step: the agent.
         model: the model that answers.
-        calls: how often, on average.
-        input_tokens: of all these calls.
-        output_tokens: likewise.
-        cost: likewise, in USD.
+        calls: the average number of calls.
+        input_tokens: the input tokens of all these calls.
+        output_tokens: the output tokens of all these calls.
+        cost: the cost of all these calls in USD.
     """
 
     step: Step
@@ -34,7 +34,7 @@ class ModelCalls(NamedTuple):
 
 
 class StepOutput(NamedTuple):
-    """What a step said: tokens and messages, on average."""
+    """The output of a step: the average number of tokens and messages."""
 
     step: Step
     tokens: float
@@ -42,14 +42,16 @@ class StepOutput(NamedTuple):
 
 
 class Transcript:
-    """The conversation so far, with sums of what everybody hears.
+    """The conversation so far, with sums of the outputs that every agent sees.
+
+    The sums avoid adding up the whole conversation for each agent, which would take quadratic time.
 
     Attributes:
-        said: all of it, in order.
-        apart: what was said on a branch of the conversation.
-        tokens: of what was said on none.
-        messages: likewise.
-        own: speaker → its messages among these.
+        said: all outputs in order.
+        apart: the outputs on a branch of the conversation, which only some agents see.
+        tokens: the tokens of all other outputs.
+        messages: the messages of all other outputs.
+        own: for each speaker, its messages among these.
     """
 
     __slots__ = ("apart", "messages", "own", "said", "tokens")
@@ -62,7 +64,7 @@ class Transcript:
         self.messages: float = before.messages if before else 0.0
 
     def add(self, step: Step, tokens: float, messages: float) -> None:
-        """Note what was said."""
+        """Add the output of a step."""
         one = StepOutput(step, tokens, messages)
         self.said.append(one)
         if step.branch:
@@ -73,13 +75,13 @@ class Transcript:
         self.own[step] = self.own.get(step, 0.0) + messages
 
     def add_weighed(self, said: Iterable[StepOutput], share: float) -> None:
-        """Note what was said if it was said, which is this likely."""
+        """Add outputs that occur with the probability `share`."""
         for step, tokens, messages in said:
             self.add(step, tokens * share, messages * share)
 
 
 class Fixed(NamedTuple):
-    """What is the same in every call of an agent."""
+    """The parts that are equal in every call of an agent."""
 
     tokens: float
     keys: tuple[str, ...]
@@ -95,7 +97,7 @@ class Fixed(NamedTuple):
 
 
 class Rates(NamedTuple):
-    """A price in numbers that are quick to reckon with, in USD per token."""
+    """A price in USD per token, as floats, which are faster than decimals."""
 
     input: float
     output: float
@@ -103,12 +105,12 @@ class Rates(NamedTuple):
 
     @classmethod
     def of(cls, price: Price) -> Rates:
-        """Those of a price."""
+        """Convert a `Price`."""
         above = tuple((more, float(tier.input) / 1e6, float(tier.output) / 1e6) for more, tier in price.tiers)
         return cls(float(price.input) / 1e6, float(price.output) / 1e6, above)
 
     def cost(self, each: float, tokens: float, output: float) -> float:
-        """What calls cost in sum, each with a request of so many tokens."""
+        """The cost of calls with these tokens in sum; the request of each call has `each` tokens."""
         rates = (self.input, self.output)
         for more_than, higher_input, higher_output in self.tiers:
             if each > more_than:

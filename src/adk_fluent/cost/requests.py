@@ -1,4 +1,4 @@
-"""How many tokens of a request are there before anybody has spoken: what an agent is told, and its tools."""
+"""Sizes of the constant parts of a request, in characters: the instruction, the tools, ADK's own text."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from adk_fluent.ir.template import Placeholder, segments
 from adk_fluent.ir.tools import GenerateOptions, ToolSpec, tool_name
 
 UNKNOWN_INSTRUCTION: Final = 400
-"""Characters of an instruction that a function gives, which nobody can foresee."""
+"""Assumed characters of an instruction that a function returns."""
 _IDENTITY: Final = len('You are an agent. Your internal name is "".\n\n')
 _DESCRIBED: Final = len(' The description about you is "".')
 _TRANSFER: Final = 1_500
-"""Characters that ADK adds for an agent that can hand over: its rules, and the tool."""
+"""Characters that ADK adds for an agent that can transfer: the rules, and the tool."""
 _TARGET: Final = len("\n\nAgent name: \nAgent description: \n\n")
 _TOOL: Final = 60
 """Characters around the name and description of a tool."""
@@ -31,11 +31,11 @@ _BLOCK: Final = len("<conversation_context>\n\n</conversation_context>\n\n")
 _SAID: Final = len("[]: \n")
 _QUOTED: Final = len("For context:[] said: ")
 _FENCED: Final = 500
-"""Characters around another agent's words where ADK marks them as a quotation."""
+"""Characters around another agent's text, if ADK marks it as a quotation."""
 
 
 def told(step: Step, root: Any) -> tuple[int, tuple[str, ...]]:
-    """Characters of an agent's system instruction and tools, and the keys whose values stand among them."""
+    """The characters of an agent's system instruction and tools, and the keys of its placeholders."""
     node: AgentNode = step.node
     given = node.given
     characters = _IDENTITY + len(step.name)
@@ -59,7 +59,7 @@ def told(step: Step, root: Any) -> tuple[int, tuple[str, ...]]:
 
 
 def of_instruction(instruction: object, keys: list[str]) -> int:
-    """Characters of an instruction; the keys in it are added to `keys`, each time they stand there."""
+    """The characters of an instruction; its keys are appended to `keys`, each as often as it occurs."""
     if isinstance(instruction, InstructionSpec):
         texts = instruction.templates
         inside = {read.key for read in instruction.key_reads()}
@@ -79,7 +79,7 @@ def of_instruction(instruction: object, keys: list[str]) -> int:
 
 
 def _tool(tool: object) -> int:
-    if isinstance(tool, ToolSpec) and tool.called is None and tool.held:  # several in one
+    if isinstance(tool, ToolSpec) and tool.called is None and tool.held:  # a value that holds several tools
         return sum(map(_tool, tool.held))
     function: Any = getattr(tool, "function", None) or getattr(tool, "func", tool)
     name = tool_name(tool) or type(tool).__name__
@@ -92,7 +92,7 @@ def _tool(tool: object) -> int:
 
 
 def _handing_over(step: Step) -> int:
-    """Characters that ADK adds so that an agent can hand over to others."""
+    """The characters that ADK adds so that an agent can transfer to others."""
     node: AgentNode = step.node
     parent = step.parent
     if not step.children and (parent is None or not isinstance(parent.node.runs, ByModel)):
@@ -112,7 +112,7 @@ def _handing_over(step: Step) -> int:
 
 
 def around_words(step: Step) -> int:
-    """Characters that are put around what another agent said."""
+    """The characters that the request has around another agent's text."""
     spec = step.node.annotations.context
     if isinstance(spec, Context) and not spec.is_untouched and not spec.view().as_contents:
         return _SAID + 10
@@ -121,7 +121,7 @@ def around_words(step: Step) -> int:
 
 @cache
 def _fences() -> bool:
-    """Whether the installed ADK marks what other agents said as a quotation; found without importing it."""
+    """True if the installed ADK marks other agents' text as a quotation; read from its source."""
     spec = find_spec("google.adk")
     if spec is None or spec.origin is None:
         return True
@@ -129,7 +129,7 @@ def _fences() -> bool:
 
 
 def longest_answer(node: AgentNode) -> int | None:
-    """The most tokens an agent may answer with, as far as it says so."""
+    """The largest number of tokens of an agent's answer, or `None` if the agent declares no limit."""
     content = node.annotations.content
     config = node.given.get("generate_content_config")
     if content is None and config is None:

@@ -1,4 +1,9 @@
-"""Pictures of expressions; pure functions of the IR that need no ADK."""
+"""Pictures of expressions: Mermaid, SVG, PNG, an HTML page, and an outline in text; none of them needs ADK.
+
+All are pure functions of the IR. `layout` turns a tree into a `Drawing` (boxes with positions), `lanes` adds
+the data lines, and `svg` writes it; `mermaid` and `outline` need no positions. Read `to_outline` first, then
+`to_drawing`. `looks` has the style of each node type. The package may import `inspection` and all below it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the page says about each step: its channels, what it writes, and what the checks found."""
+"""The facts that the HTML page shows about each step: the parts of its request, its writes, its findings."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HEARD: Final[Mapping[Visibility, str]] = {
 
 @frozen
 class Author(Frozen):
-    """Somebody whose words the model is shown; if not `certain`, it may be shown them."""
+    """An author whose text the model sees; if not `certain`, it may see it."""
 
     name: str
     certain: bool
@@ -35,12 +35,12 @@ class Author(Frozen):
 
 @frozen
 class VisibleConversation(Frozen):
-    """What an agent is shown of what was said.
+    """The part of the conversation that an agent's model sees.
 
     Attributes:
-        summary: how much of it, as `LlmAnatomy.history` says.
-        sees: who is heard.
-        hides: who never is, through any channel.
+        summary: the extent of that part, as in `LlmAnatomy.history`.
+        sees: the authors whose text the model sees.
+        hides: the authors whose text never reaches the model, through any channel.
     """
 
     summary: str
@@ -53,9 +53,9 @@ class KeyReadFacts(Frozen):
     """A state key that a step reads.
 
     Attributes:
-        place: where the value shows.
+        place: the channel by which the step receives the value.
         writers: the steps whose value it may be.
-        carries: the agents whose words it holds.
+        carries: the agents whose text the value holds.
     """
 
     key: str
@@ -74,7 +74,7 @@ class KeyWritten(Frozen):
 
 @frozen
 class Prompt(Frozen):
-    """What an agent's model is told beside conversation and state."""
+    """The instruction, tools and answer type in the request of an agent's model."""
 
     text: str
     tools: str
@@ -83,19 +83,19 @@ class Prompt(Frozen):
 
 @frozen
 class StepFacts(Frozen):
-    """One step.
+    """The facts about one step.
 
     Attributes:
-        kind: what it is, in words.
-        about: its label or description, where that says more than its name.
-        heard: who hears it, in a sentence.
-        conversation: `None` for a step without a model of its own here.
-        prompt: `None` for the same.
-        state: what it reads.
-        writes: what it writes.
-        after: where its answer goes; empty without a model.
-        notes: what is worth knowing beside that.
-        issues: places in `PageFacts.issues`.
+        kind: the kind of step, in words.
+        about: the step's label or description, if it says more than the name.
+        heard: the visibility of the step's text, in a sentence.
+        conversation: the visible conversation; `None` for a step whose model does not run in this process.
+        prompt: the other parts of the request; `None` for the same steps.
+        state: the state keys that the step reads.
+        writes: the state keys that the step writes.
+        after: the destination of the answer; empty without a model.
+        notes: further remarks.
+        issues: indexes into `PageFacts.issues`.
     """
 
     name: str
@@ -126,12 +126,12 @@ class Finding(Frozen):
 
 @frozen
 class PageFacts(Frozen):
-    """Everything that the page can show.
+    """All facts of the page.
 
     Attributes:
-        title: what the pipeline is called.
-        steps: in running order.
-        issues: the worst first; those that hold come last.
+        title: the name of the pipeline.
+        steps: the steps in running order.
+        issues: the findings, the most severe first; promises that hold come last.
     """
 
     title: str
@@ -140,13 +140,14 @@ class PageFacts(Frozen):
 
 
 def page_facts(root: Node, notes: Mapping[str, str] = NO_NOTES) -> PageFacts:
-    """All that the page says about a tree.
+    """Collect the facts of the page about a tree.
 
     Args:
-        notes: what else to say of some steps, by their unique names.
+        root: the root of the tree.
+        notes: additional remarks on steps, by their unique names.
 
     Raises:
-        UnsupportedNodeError: the node is no step.
+        UnsupportedNodeError: the node is not a step.
         DuplicateNameError: two different nodes have one name.
     """
     tree = resolve_names(root).root
@@ -182,7 +183,7 @@ class _Teller:
             self._issues.setdefault(issue.agent, []).append(number)
 
     def step(self, node: Node, step: Step) -> StepFacts:
-        """All about one step; `node` is what runs there, with a name of its own."""
+        """The facts about one step; `node` is its node, with a unique name."""
         anatomy, seen = self._anatomies.get(step.name), self._visibility[step.name]
         return StepFacts(
             step.name,
@@ -207,7 +208,7 @@ class _Teller:
         looked_at = sorted({read.key for read in self._facts.reads_of(step) if read.via != "removal"})
         for key in dict.fromkeys((*shown, *looked_at)):
             found = self._writers.get((step, key), ())
-            own = [step.name] if step in found else []  # in a loop, what it wrote the round before
+            own = [step.name] if step in found else []  # in a loop, from the round before
             sources = (*(writer.name for writer in found if writer is not step), *own)
             if anatomy is None or key not in shown:
                 yield KeyReadFacts(key, "read by a function" if anatomy else "", sources)
@@ -223,7 +224,7 @@ class _Teller:
 
 def _conversation(anatomy: LlmAnatomy) -> VisibleConversation:
     sees = tuple(Author(reach.author, reach.certain) for reach in anatomy.reaches if reach.key is None)
-    shown, _, _ = anatomy.history.rpartition(": ")  # the names that follow are links of their own
+    shown, _, _ = anatomy.history.rpartition(": ")  # the page shows the names after it as links
     return VisibleConversation(shown or anatomy.history, sees, tuple(sorted(anatomy.hides)))
 
 

@@ -1,4 +1,4 @@
-"""Which step reads what another step wrote, in the state or as an artifact: the dashed lines of a picture."""
+"""Data flow between steps, by state keys and artifacts: the dashed lines of a picture."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from adk_fluent.analysis.plan import Step
 
 @dataclass(frozen=True, slots=True)
 class DataEdge:
-    """State, or artifacts, go from the node that writes them to one that reads them.
+    """State keys or artifacts that one node writes and another one reads.
 
     Attributes:
         keys: the state keys, sorted.
@@ -24,15 +24,15 @@ class DataEdge:
 
     @property
     def carries(self) -> tuple[str, ...]:
-        """What stands on the line."""
+        """The keys and filenames for the label of the line."""
         return (*self.keys, *(name for name in self.files if name not in self.keys))
 
 
 def writers(facts: Facts) -> dict[tuple[Step, str], list[Step]]:
-    """For each key that a step looks at: the steps whose value it may get, in a loop itself, too; in order.
+    """For each step and key that it reads: the last writers in order; in a loop, the step may be one itself.
 
-    Nobody is named whose value is overwritten or removed before it is read, nor a function that does not say
-    what it writes. A step that removes a key without looking at it reads nothing.
+    The result leaves out writers whose value is overwritten or removed before the read, and functions that do
+    not declare their writes. A step that removes a key without reading it is not a reader.
     """
     found: dict[tuple[Step, str], list[Step]] = {}
     for read in sorted(facts.reads, key=lambda read: (read.step.index, read.key)):
@@ -43,7 +43,7 @@ def writers(facts: Facts) -> dict[tuple[Step, str], list[Step]]:
 
 
 def data_edges(facts: Facts) -> tuple[DataEdge, ...]:
-    """Every pair of a step and another that may read what it wrote, in running order of the reader."""
+    """All pairs of a writer and a step that may read its value, in the running order of the readers."""
     keys: dict[tuple[str, str], list[str]] = {}
     files: dict[tuple[str, str], set[str]] = {}
     for (reader, key), sources in writers(facts).items():

@@ -1,7 +1,9 @@
-"""Lines that do not follow the nesting: state from writer to reader, and transfers.
+"""Edge routing: the paths of lines that cross the nesting, which are data lines and transfers.
 
-Each leaves its source at the bottom, runs down a lane that no box stands in, and enters its target from
-above; one that leads back up, as in a loop, leaves and enters at the side.
+Each line leaves its source at the bottom, runs down a vertical lane without boxes, and enters its target from
+above. A line that leads up, as in a loop, leaves and enters at the side. Lanes are tried from the nearest one
+on, and the first free one is taken. Lines of one source may share a lane, so a value with many readers is
+drawn as one trunk. A general graph layout would not keep the steps in the order of the nesting.
 """
 
 from __future__ import annotations
@@ -19,21 +21,21 @@ if TYPE_CHECKING:
     from adk_fluent.viz.layout import Canvas
 
 PORT: Final = 24.0
-"""From a box's axis to where these lines enter and leave."""
+"""Distance in pixels between a box's axis and the points where these lines enter and leave."""
 TURN: Final = 26.0
-"""The height in which a line gets from its port to its lane."""
+"""Height in pixels in which a line curves from its port to its lane."""
 CLEAR: Final = 11.0
-"""Between a lane and a box."""
+"""Preferred distance in pixels between a lane and a box."""
 NEAREST: Final = 8.0
-"""What has to stay between a lane and a box, or a line of control."""
+"""Least distance in pixels between a lane and a box, or a line of control."""
 APART: Final = 7.0
-"""Between lanes of different sources."""
+"""Distance in pixels between lanes of different sources."""
 MOST_TRIES: Final = 200
-"""How many lanes are tried; beyond that a line passes behind boxes."""
+"""Most lanes that are tried; beyond that, a line passes behind boxes."""
 
 
 class Rectangle(NamedTuple):
-    """A place that lines keep off."""
+    """An area that lines must not cross."""
 
     left: float
     top: float
@@ -41,7 +43,7 @@ class Rectangle(NamedTuple):
     bottom: float
 
     def holds(self, other: Rectangle) -> bool:
-        """Whether another place is in this one."""
+        """True if another rectangle lies inside this one."""
         return self.left <= other.left and other.right <= self.right and self.top <= other.top <= self.bottom
 
 
@@ -53,7 +55,7 @@ class _Lane(NamedTuple):
 
 
 def add_links(canvas: Canvas, root: Node, facts: Facts) -> None:
-    """Put down the data lines and transfers of a tree with unique names whose steps have their places."""
+    """Draw the data lines and transfers of a tree with unique names whose boxes are on the canvas."""
     router = _Router(canvas)
     for edge in data_edges(facts):
         path = router.path(edge.source, edge.target)
@@ -65,7 +67,7 @@ def add_links(canvas: Canvas, root: Node, facts: Facts) -> None:
 
 
 def _first_box(canvas: Canvas, root: Node, name: str) -> str | None:
-    """The box where control enters the step of that name."""
+    """The name of the box where control enters the step of that name."""
     node = next((node for node in walk(root) if node.name == name), None)
     while node is not None and node.name not in canvas.boxes:
         node = node.children[0] if node.children else None
@@ -82,12 +84,12 @@ class _Router:
         self._arrivals: dict[str, int] = {}
 
     def path(self, source: str, target: str) -> str:
-        """The way from one step to another."""
+        """The SVG path of a line from one step to another."""
         start, end = self._boxes[source], self._boxes[target]
         frame = self._canvas.frames.get(source)
         if frame is not None:
             around = Rectangle(frame.x, frame.y, frame.x + frame.width, frame.y + frame.height)
-            if not around.holds(end):  # to others, what a composite wrote is there when it has ended
+            if not around.holds(end):  # a reader outside sees a composite's values at its end
                 start = around
         if end.top >= start.bottom:
             arrivals = self._arrivals[target] = self._arrivals.get(target, -1) + 1
@@ -116,7 +118,7 @@ class _Router:
         return _path((start.right, from_y), out, [(x, to_y), (x, to_y), (end.right, to_y)], to_y + bend)
 
     def _lane(self, source: str, wished: tuple[float, float], top: float, bottom: float) -> float:
-        """The x nearest to where the line comes from and goes to, at which nothing is in its way."""
+        """The x of the free lane that is nearest to the line's start and end."""
         walls = [wall for wall in self._walls if wall.top < bottom and wall.bottom > top]
         taken = [
             lane for lane in self._lanes if lane.source != source and lane.top < bottom and lane.bottom > top
@@ -147,12 +149,12 @@ def _detour(x: float, wished: tuple[float, float]) -> float:
 
 
 def _port(box: Rectangle, offset: float) -> float:
-    """Where lines leave or enter a box: right of the middle, and within its straight edge."""
+    """The x at which lines leave or enter a box: right of the middle, and on its straight edge."""
     return (box.left + box.right) / 2 + min(offset, (box.right - box.left) / 2 - 10)
 
 
 def _sideways(start: Rectangle, end: Rectangle) -> str:
-    """Between branches that stand beside each other."""
+    """The path of a line between two boxes side by side."""
     from_y, to_y = (start.top + start.bottom) / 2, (end.top + end.bottom) / 2
     from_x, to_x = (start.right, end.left) if end.left >= start.right else (start.left, end.right)
     middle = (from_x + to_x) / 2
@@ -162,7 +164,7 @@ def _sideways(start: Rectangle, end: Rectangle) -> str:
 def _path(
     start: Point, out: Sequence[Point], back: Sequence[Point] = (), straight_to: float | None = None
 ) -> str:
-    """A curve, and maybe a straight upright piece to a height and a second curve."""
+    """A curve, or a curve, a vertical line down to `straight_to`, and a second curve."""
     text = f"M{_at([start])}C{_at(out)}"
     return text if straight_to is None else f"{text}L{_at([(out[-1][0], straight_to)])}C{_at(back)}"
 

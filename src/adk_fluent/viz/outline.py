@@ -1,4 +1,4 @@
-"""An expression as a small drawing in text, for a terminal."""
+"""The outline of an expression as indented text, for a terminal."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from adk_fluent.viz.looks import branches, look_of
 
 
 def to_outline(node: Node) -> str:
-    """A drawing of lines and signs; what a step writes to state stands behind its arrow.
+    """Draw the outline of lines and signs; the keys that a step writes are behind its arrow.
 
     Raises:
-        UnsupportedNodeError: the node is no step.
+        UnsupportedNodeError: the node is not a step.
         DuplicateNameError: two different nodes have one name.
 
     Example:
@@ -30,7 +30,7 @@ def to_outline(node: Node) -> str:
 
 def _lines(node: Node) -> list[str]:
     look = look_of(node)
-    if not look.sign:  # its steps say it all
+    if not look.sign:  # such a node shows its steps only
         lines: list[str] = []
         for child in node.children:
             lines += [*(["│"] if lines else []), *_lines(child)]

@@ -1,4 +1,4 @@
-"""One self-contained HTML page: the picture, and on a click what a step sees, writes and does wrong."""
+"""The HTML page: a picture that shows, on a click, what a step sees and writes, and its findings."""
 
 from __future__ import annotations
 
@@ -21,17 +21,19 @@ _FOLDER: Final = "adk_fluent.viz"
 
 
 def to_html(node: Node, *, notes: Mapping[str, str] = NO_NOTES) -> str:
-    """A tree as one HTML page that needs no other file and no network.
+    """Draw a tree as one HTML page that needs no other file and no network.
 
-    The page shows control and data edges and who hears each step. On a click, or with the keyboard, it shows
-    what that step sees through conversation, state and prompt, what it writes, and what the checks found.
-    Nothing in it but its own script can run: names, instructions and messages are shown as text.
+    The page shows control and data lines, and the visibility of each step. If you click a step, or select it
+    with the keyboard, the page shows what it sees through conversation, state and prompt, the keys that it
+    writes, and the findings of the checks. Only the page's own script can run: names, instructions and
+    messages are shown as text.
 
     Args:
-        notes: a line to add to some steps, by their unique names, such as what they cost.
+        node: the expression's IR, `expr.node`.
+        notes: an additional line for some steps, by their unique names, such as their cost.
 
     Raises:
-        UnsupportedNodeError: the node is no step.
+        UnsupportedNodeError: the node is not a step.
         DuplicateNameError: two different nodes have one name.
 
     Example:
@@ -78,13 +80,13 @@ def to_html(node: Node, *, notes: Mapping[str, str] = NO_NOTES) -> str:
 
 
 def _badges(issues: Iterable[Finding]) -> dict[str, str]:
-    """Step → the worst that was found there; what holds is no finding here."""
+    """The severity of the worst finding of each step; promises that hold are left out."""
     found = [issue for issue in issues if issue.severity != "ok"]
-    return {issue.step: issue.severity for issue in reversed(found)}  # the worst come first
+    return {issue.step: issue.severity for issue in reversed(found)}  # the worst come first, and win
 
 
 def _as_json(facts: PageFacts) -> str:
-    """The facts as JSON in which no character can end the element around it."""
+    """The facts as JSON without characters that could end the HTML element around it."""
     text = json.dumps(_plain(facts), separators=(",", ":"))
     for character in "<>&":
         text = text.replace(character, f"\\u{ord(character):04x}")

@@ -15,20 +15,21 @@ from adk_fluent.viz.looks import NO_NOTES
 from adk_fluent.viz.svg import to_svg
 
 FONTS: Final = "ttf_opensans"
-"""The package whose fonts a picture is drawn with, so that it looks the same on every machine."""
+"""The package with the fonts of pictures, so that they look the same on every machine."""
 MOST_PIXELS: Final = 12_000_000
-"""Pixels of an image; a picture that would have more is drawn smaller."""
+"""Most pixels of an image; a larger picture is scaled down."""
 
 
 def to_png(node: Node, *, notes: Mapping[str, str] = NO_NOTES) -> bytes:
-    """A tree as a PNG image in light colours; needs the extra `viz`, and no network.
+    """Draw a tree as a PNG image in light colours; it needs the extra `viz`, and no network.
 
     Args:
-        notes: a line to add to some steps, by their unique names, such as what they cost.
+        node: the expression's IR, `expr.node`.
+        notes: an additional line for some steps, by their unique names, such as their cost.
 
     Raises:
         MissingExtraError: the extra is not installed.
-        UnsupportedNodeError: the node is no step.
+        UnsupportedNodeError: the node is not a step.
         DuplicateNameError: two different nodes have one name.
     """
     try:

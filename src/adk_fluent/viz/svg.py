@@ -1,4 +1,4 @@
-"""A drawing as an SVG image: one text that needs no other file, in light and dark."""
+"""The SVG image of a drawing: one text that needs no other file, with light and dark colours."""
 
 from __future__ import annotations
 
@@ -44,20 +44,22 @@ DARK: Final = {
     "frame": "#1e242e",
     "frame-edge": "#6c7888",
 }
-"""Colours by their part in a picture."""
+"""The colours of each theme, by their use in a picture."""
 
 
 def to_svg(node: Node, *, theme: str = "auto", notes: Mapping[str, str] = NO_NOTES) -> str:
-    """A tree as an SVG image; needs neither ADK nor any other package.
+    """Draw a tree as an SVG image; it needs neither ADK nor any other package.
 
-    Steps that the user hears have a thick border and say so, steps that say nothing a dashed one. Control
-    is solid, state from writer to reader dashed.
+    Steps whose text the user sees have a thick border and a label; steps without text have a dashed border.
+    Solid lines are control; dashed lines lead from the writer of a state key to its reader.
 
     Args:
-        theme: `light`, `dark`, or `auto` for what the viewer prefers.
+        node: the expression's IR, `expr.node`.
+        theme: `light`, `dark`, or `auto` (the default) for the viewer's preference.
+        notes: an additional line for some steps, by their unique names, such as their cost.
 
     Raises:
-        UnsupportedNodeError: the node is no step.
+        UnsupportedNodeError: the node is not a step.
         DuplicateNameError: two different nodes have one name.
 
     Example:
@@ -111,7 +113,7 @@ def _colours(colours: dict[str, str]) -> str:
 
 
 def escape(text: str) -> str:
-    """Text as XML and HTML show it, whatever is in it; characters that neither may hold are replaced."""
+    """Escape a text for XML and HTML; characters that they must not contain are replaced."""
     return escaped(_UNSPEAKABLE.sub("\ufffd", text))
 
 
@@ -119,11 +121,13 @@ _UNSPEAKABLE: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\ud
 
 
 def render(drawing: Drawing, *, css: str = "", badges: Mapping[str, str] | None = None) -> str:
-    """A drawing as SVG text.
+    """Write a drawing as SVG text.
 
     Args:
-        css: the style sheet to put in; empty where the page around it has one.
-        badges: make every step a button that the keyboard reaches, and mark these steps by what was found.
+        drawing: the drawing.
+        css: the style sheet to include; empty if the page around the image has one.
+        badges: the severity of the worst finding for some steps. If it is given, every step is a button that
+            the keyboard can reach, and these steps have a badge.
     """
     left, top = f"{drawing.left:.0f}", f"{drawing.top:.0f}"
     width, height = f"{drawing.width:.0f}", f"{drawing.height:.0f}"
