@@ -376,7 +376,7 @@ EXPORTS: Final[Mapping[str, Mapping[str, str]]] = {
         "to_html": "adk_fluent.viz.page",
         "to_mermaid": "adk_fluent.viz.mermaid",
         "to_outline": "adk_fluent.viz.outline",
-        "to_png": "adk_fluent.viz.png",
-        "to_svg": "adk_fluent.viz.svg",
+        "to_png": "adk_fluent.viz.images",
+        "to_svg": "adk_fluent.viz.images",
     },
 }

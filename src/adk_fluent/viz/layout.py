@@ -22,7 +22,8 @@ from adk_fluent.ir.annotations import Visibility
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.naming import Named, resolve_names
 from adk_fluent.ir.passing import in_words
-from adk_fluent.viz.drawing import (
+from adk_fluent.viz.edge_routing import Rectangle, add_links
+from adk_fluent.viz.shapes import (
     LEADING,
     SMALL,
     TITLE,
@@ -35,8 +36,7 @@ from adk_fluent.viz.drawing import (
     text_width,
     wrapped,
 )
-from adk_fluent.viz.lanes import Rectangle, add_links
-from adk_fluent.viz.looks import EDGE_WORDS, NO_NOTES, TO_THE_USER, Shape, branches, look_of
+from adk_fluent.viz.styles import EDGE_WORDS, NO_NOTES, TO_THE_USER, Shape, branches, style_of
 
 GAP: Final = 40.0
 """Distance in pixels between consecutive steps."""
@@ -176,7 +176,7 @@ class _Layout:
 
     def block(self, node: Node, *, is_root: bool = False) -> Block:
         """The block of a node with all its children."""
-        look = look_of(node)
+        look = style_of(node)
         text = look.label(node)
         named = node.name in self._origins
         inside = [self.block(child) for child in node.children]
@@ -193,24 +193,24 @@ class _Layout:
         wide += [text_width(line, SMALL) for line in captions]
         high = LEADING * (TITLE * len(title) + SMALL * len(captions)) + 14
         room = 24 + (high * 0.5 if shape == "hexagon" else 10 if shape == "remote" else 0)
-        style, seen = look_of(node).style, self._visibility[node.name]
+        style, seen = style_of(node).style, self._visibility[node.name]
         return Box(node.name, shape, style, seen, title, captions, 0, 0, max(74.0, max(wide) + room), high)
 
     def _step(self, node: Node, text: str) -> Block:
-        box = self._box(node, look_of(node).shape, wrapped(text, 30), self._captions(node))
+        box = self._box(node, style_of(node).shape, wrapped(text, 30), self._captions(node))
         onward = not isinstance(node.runs, execution.HandOver) or node.runs.condition is not None
         return Block(box.width, box.height, box.width / 2, _placing(box), goes_on=onward)
 
     def _captions(self, node: Node) -> tuple[str, ...]:
         lines: list[str] = []
-        titled = look_of(node).style == "choice"  # their titles name the keys that they read
+        titled = style_of(node).style == "choice"  # their titles name the keys that they read
         for verb, keys in (("reads", () if titled else node.reads_keys), ("writes", node.writes_keys)):
             if keys:
                 lines += wrapped(f"{verb} {', '.join(sorted(keys))}", 34, 3)
         if node.speaks and self._visibility[node.name] == "user":
             lines.append(TO_THE_USER)
         if streamed := in_words(node.annotations.edge):
-            lines.append(f"goes on {streamed}")
+            lines.append(f"answers {streamed}")
         if note := self._notes.get(node.name):
             lines += wrapped(note, 34, 3)
         return tuple(lines)
@@ -288,17 +288,17 @@ def stacked(blocks: Sequence[Block], gap: float = GAP) -> Block:
 
 def _returning(body: Block) -> Block:
     """Add a line from the block's end back to its start, on its left side."""
-    lane, lead = 20.0, 18.0
-    axis = body.axis + lane
+    margin, lead = 20.0, 18.0
+    axis = body.axis + margin
 
     def place(canvas: Canvas, x: float, y: float) -> None:
         top, bottom = y + lead, y + lead + body.height
         canvas.control((x + axis, y), (x + axis, top), arrow=body.arrow)
-        body.place(canvas, x + lane, top)
+        body.place(canvas, x + margin, top)
         back = (x, bottom + 10), (x, y + 4), (x + axis, y + 4)
         canvas.control((x + axis, bottom), (x + axis, bottom + 10), *back, arrow=True)
 
-    return Block(body.width + lane, lead + body.height + 10, axis, place, body.goes_on, arrow=False)
+    return Block(body.width + margin, lead + body.height + 10, axis, place, body.goes_on, arrow=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,10 +340,10 @@ def _fork(ways: Sequence[tuple[str, Block]]) -> Block:
     total = sum(block.width + SIDE for _, block in ways)
     per_row = ceil(len(ways) / ceil(total / MOST_ACROSS))
     rows = [_row(ways[start : start + per_row]) for start in range(0, len(ways), per_row)]
-    lane = 0.0 if len(rows) == 1 else SIDE / 2
+    margin = 0.0 if len(rows) == 1 else SIDE / 2
     first = rows[0].axes
-    axis = lane + (first[0] + first[-1]) / 2
-    width = max(row.width for row in rows) + 2 * lane
+    axis = margin + (first[0] + first[-1]) / 2
+    width = max(row.width for row in rows) + 2 * margin
     height = sum(row.height for row in rows) + GAP / 2 * (len(rows) - 1)
     onward = any(block.goes_on for _, block in ways)
 
@@ -353,16 +353,16 @@ def _fork(ways: Sequence[tuple[str, Block]]) -> Block:
         top = y
         for row in rows:
             shared = top + BUS
-            across = [x + lane + place for place in row.axes]
-            ends = [*across, x + axis if row is rows[0] else x, *([x] if lane else [])]
+            across = [x + margin + place for place in row.axes]
+            ends = [*across, x + axis if row is rows[0] else x, *([x] if margin else [])]
             canvas.control((min(ends), shared), (max(ends), shared))
             bottom = top + row.height
-            leaving = _branches(canvas, row, x + lane, top, bottom)
-            ends = [*leaving, *([x + axis] if row is rows[-1] else []), *([outlet] if lane else [])]
+            leaving = _branches(canvas, row, x + margin, top, bottom)
+            ends = [*leaving, *([x + axis] if row is rows[-1] else []), *([outlet] if margin else [])]
             if leaving or (row is rows[-1] and onward):
                 canvas.control((min(ends), bottom), (max(ends), bottom))
             top = bottom + GAP / 2
-        if lane:
+        if margin:
             canvas.control(inlet, (x, top - GAP / 2 - rows[-1].height + BUS))
             canvas.control((outlet, y + rows[0].height), (outlet, end))
 

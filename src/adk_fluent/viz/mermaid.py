@@ -13,8 +13,8 @@ from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.graph import edges
 from adk_fluent.ir.naming import Named, resolve_names
 from adk_fluent.ir.passing import in_words
-from adk_fluent.viz.flow import data_edges
-from adk_fluent.viz.looks import EDGE_WORDS, NO_NOTES, TO_THE_USER, Style, branches, look_of
+from adk_fluent.viz.edge_routing import data_edges
+from adk_fluent.viz.styles import EDGE_WORDS, NO_NOTES, TO_THE_USER, Style, branches, style_of
 
 _STYLES: Final[Mapping[Style, str]] = {
     "agent": "fill:#e8f0fe,stroke:#2f5aa8,color:#1b2a41",
@@ -76,7 +76,7 @@ class _Chart:
             if facts.is_too_deep  # the facts do not include deeply nested steps
             else facts.visibility
         )
-        self._boxes = [node for node in self._nodes if look_of(node).brackets is not None]
+        self._boxes = [node for node in self._nodes if style_of(node).brackets is not None]
         self._ids = _ids(self._nodes)
         self._knots = 0
 
@@ -88,7 +88,7 @@ class _Chart:
 
     def _declare(self, node: Node, indent: str, *, is_root: bool = False) -> Iterator[str]:
         """The lines that declare a node and its children, with a frame around them if it has one."""
-        look = look_of(node)
+        look = style_of(node)
         text = look.label(node)
         named = node.name in self._named.origins
         framed = look.is_framed(node, named=named and not is_root)
@@ -167,7 +167,7 @@ class _Chart:
 
     def _styles(self) -> Iterator[str]:
         drawn = self._boxes
-        kinds = {node.name: look_of(node).style for node in drawn}
+        kinds = {node.name: style_of(node).style for node in drawn}
         for looks, chosen in ((_STYLES, kinds), (_BORDERS, self._visibility)):
             for style, look in looks.items():
                 members = [self._ids[node.name] for node in drawn if chosen[node.name] == style]

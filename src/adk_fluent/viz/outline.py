@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.naming import resolve_names
-from adk_fluent.viz.looks import branches, look_of
+from adk_fluent.viz.styles import branches, style_of
 
 
 def to_outline(node: Node) -> str:
@@ -29,7 +29,7 @@ def to_outline(node: Node) -> str:
 
 
 def _lines(node: Node) -> list[str]:
-    look = look_of(node)
+    look = style_of(node)
     if not look.sign:  # such a node shows its steps only
         lines: list[str] = []
         for child in node.children:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from adk_fluent.ir.annotations import Visibility
-from adk_fluent.viz.looks import Shape, Style
+from adk_fluent.viz.styles import Shape, Style
 
 LineKind = Literal["control", "transfer", "data"]
 Point = tuple[float, float]

@@ -1,21 +1,22 @@
-"""Edge routing: the paths of lines that cross the nesting, which are data lines and transfers.
+"""Edge routing: the data lines of a picture (`data_edges`), and the paths of data lines and transfers.
 
-Each line leaves its source at the bottom, runs down a vertical lane without boxes, and enters its target from
-above. A line that leads up, as in a loop, leaves and enters at the side. Lanes are tried from the nearest one
-on, and the first free one is taken. Lines of one source may share a lane, so a value with many readers is
-drawn as one trunk. A general graph layout would not keep the steps in the order of the nesting.
+Each line leaves its source at the bottom, runs down a vertical track without boxes, and enters its target
+from above. A line that leads up, as in a loop, leaves and enters at the side. The router tries tracks from
+the nearest one on, and takes the first free one. Lines of one source may share a track, so a value with many
+readers is drawn as one trunk. A general graph layout would not keep the steps in the order of the nesting.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from adk_fluent.analysis.facts import Facts
+from adk_fluent.analysis.plan import Step
 from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.graph import transfers
-from adk_fluent.viz.drawing import Line, Point
-from adk_fluent.viz.flow import data_edges
+from adk_fluent.viz.shapes import Line, Point
 
 if TYPE_CHECKING:
     from adk_fluent.viz.layout import Canvas
@@ -23,15 +24,69 @@ if TYPE_CHECKING:
 PORT: Final = 24.0
 """Distance in pixels between a box's axis and the points where these lines enter and leave."""
 TURN: Final = 26.0
-"""Height in pixels in which a line curves from its port to its lane."""
+"""Height in pixels in which a line curves from its port to its track."""
 CLEAR: Final = 11.0
-"""Preferred distance in pixels between a lane and a box."""
+"""Preferred distance in pixels between a track and a box."""
 NEAREST: Final = 8.0
-"""Least distance in pixels between a lane and a box, or a line of control."""
+"""Least distance in pixels between a track and a box, or a line of control."""
 APART: Final = 7.0
-"""Distance in pixels between lanes of different sources."""
+"""Distance in pixels between tracks of different sources."""
 MOST_TRIES: Final = 200
-"""Most lanes that are tried; beyond that, a line passes behind boxes."""
+"""Most tracks that are tried; beyond that, a line passes behind boxes."""
+
+
+@dataclass(frozen=True, slots=True)
+class DataEdge:
+    """State keys or artifacts that one node writes and another one reads.
+
+    Attributes:
+        keys: the state keys, sorted.
+        files: the filenames of the artifacts, sorted.
+    """
+
+    source: str
+    target: str
+    keys: tuple[str, ...]
+    files: tuple[str, ...] = ()
+
+    @property
+    def carries(self) -> tuple[str, ...]:
+        """The keys and filenames for the label of the line."""
+        return (*self.keys, *(name for name in self.files if name not in self.keys))
+
+
+def writers(facts: Facts) -> dict[tuple[Step, str], list[Step]]:
+    """For each step and key that it reads: the last writers in order; in a loop, the step may be one itself.
+
+    The result leaves out writers whose value is overwritten or removed before the read, and functions that do
+    not declare their writes. A step that removes a key without reading it is not a reader.
+    """
+    found: dict[tuple[Step, str], list[Step]] = {}
+    for read in sorted(facts.reads, key=lambda read: (read.step.index, read.key)):
+        if read.via != "removal":
+            known = found.setdefault((read.step, read.key), [])
+            known += [writer for writer in facts.flow.writers(read) if writer not in known]
+    return found
+
+
+def data_edges(facts: Facts) -> tuple[DataEdge, ...]:
+    """All pairs of a writer and a step that may read its value, in the running order of the readers."""
+    keys: dict[tuple[str, str], list[str]] = {}
+    files: dict[tuple[str, str], set[str]] = {}
+    for (reader, key), sources in writers(facts).items():
+        for writer in sources:
+            if writer is not reader:
+                keys.setdefault((writer.name, reader.name), []).append(key)
+    for read in facts.artifacts.reads:
+        for saver in facts.artifacts.sources(read):
+            files.setdefault((saver.name, read.step.name), set()).add(read.use.filename)
+    pairs = dict.fromkeys((*keys, *files))
+    return tuple(
+        DataEdge(*pair, tuple(keys.get(pair, ())), tuple(sorted(files.get(pair, ())))) for pair in pairs
+    )
+
+
+# --- routing ---------------------------------------------------------------------------------------
 
 
 class Rectangle(NamedTuple):
@@ -47,7 +102,7 @@ class Rectangle(NamedTuple):
         return self.left <= other.left and other.right <= self.right and self.top <= other.top <= self.bottom
 
 
-class _Lane(NamedTuple):
+class _Track(NamedTuple):
     source: str
     x: float
     top: float
@@ -80,7 +135,7 @@ class _Router:
         boxes = canvas.boxes.items()
         self._boxes = {n: Rectangle(b.x, b.y, b.x + b.width, b.y + b.height) for n, b in boxes}
         self._walls = [*self._boxes.values(), *canvas.uprights]
-        self._lanes: list[_Lane] = []
+        self._tracks: list[_Track] = []
         self._arrivals: dict[str, int] = {}
 
     def path(self, source: str, target: str) -> str:
@@ -104,44 +159,46 @@ class _Router:
         top, bottom = from_y + turn, to_y - turn
         if bottom - top < 1:
             return _path((from_x, from_y), [(from_x, top), (to_x, top), (to_x, to_y)])
-        x = self._lane(source, (from_x, to_x), top, bottom)
+        x = self._track(source, (from_x, to_x), top, bottom)
         half = turn / 2
         start = [(from_x, from_y + half), (x, top - half), (x, top)]
         return _path((from_x, from_y), start, [(x, bottom + half), (to_x, to_y - half), (to_x, to_y)], bottom)
 
     def _up(self, source: str, start: Rectangle, end: Rectangle) -> str:
         from_y, to_y = (start.top + start.bottom) / 2, (end.top + end.bottom) / 2
-        x = self._lane(source, (start.right + 22, end.right + 22), end.top, start.bottom)
+        x = self._track(source, (start.right + 22, end.right + 22), end.top, start.bottom)
         self._canvas.reach(x + 4, to_y)
         bend = min(14.0, abs(from_y - to_y) / 2)
         out = [(x, from_y), (x, from_y), (x, from_y - bend)]
         return _path((start.right, from_y), out, [(x, to_y), (x, to_y), (end.right, to_y)], to_y + bend)
 
-    def _lane(self, source: str, wished: tuple[float, float], top: float, bottom: float) -> float:
-        """The x of the free lane that is nearest to the line's start and end."""
+    def _track(self, source: str, wished: tuple[float, float], top: float, bottom: float) -> float:
+        """The x of the free track that is nearest to the line's start and end."""
         walls = [wall for wall in self._walls if wall.top < bottom and wall.bottom > top]
         taken = [
-            lane for lane in self._lanes if lane.source != source and lane.top < bottom and lane.bottom > top
+            track
+            for track in self._tracks
+            if track.source != source and track.top < bottom and track.bottom > top
         ]
         candidates = sorted(set(_candidates(wished, walls, taken)), key=lambda x: (_detour(x, wished), x))
         for x in candidates[:MOST_TRIES]:
             if not any(wall.left - NEAREST < x < wall.right + NEAREST for wall in walls) and not any(
-                abs(lane.x - x) < APART for lane in taken
+                abs(track.x - x) < APART for track in taken
             ):
                 break
         else:
             x = wished[0]
-        self._lanes.append(_Lane(source, x, top, bottom))
+        self._tracks.append(_Track(source, x, top, bottom))
         self._canvas.reach(x, top)
         return x
 
 
-def _candidates(wished: tuple[float, float], walls: list[Rectangle], taken: list[_Lane]) -> Iterator[float]:
+def _candidates(wished: tuple[float, float], walls: list[Rectangle], taken: list[_Track]) -> Iterator[float]:
     yield from wished
     for wall in walls:
         yield from (wall.left - CLEAR, wall.right + CLEAR)
-    for lane in taken:
-        yield from (lane.x - APART, lane.x + APART)
+    for track in taken:
+        yield from (track.x - APART, track.x + APART)
 
 
 def _detour(x: float, wished: tuple[float, float]) -> float:

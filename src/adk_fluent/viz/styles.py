@@ -1,6 +1,6 @@
 """Styles: the label, shape and colours of each node type, for all kinds of pictures, in one table.
 
-A new node type needs one row in `LOOKS`. Without a row, it looks like a type that runs its children in the
+A new node type needs one row in `STYLES`. Without a row, it looks like a type that runs its children in the
 same way.
 """
 
@@ -28,7 +28,7 @@ def _name(node: Node) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class NodeStyle:
     """The style of a node type.
 
     Attributes:
@@ -58,15 +58,15 @@ class Look:
         return self.frame == "always" or (self.frame == "named" and named)
 
 
-def look_of(node: Node) -> Look:
+def style_of(node: Node) -> NodeStyle:
     """The style of a node; a type without a row looks like the types that run children in the same way.
 
     Raises:
         UnsupportedNodeError: the node is not a step, so it cannot be in a picture.
     """
-    if type(node) not in LOOKS:
+    if type(node) not in STYLES:
         return replace(_BY_EXECUTION.get(type(node.runs), _FRAME), kind=node.kind)
-    look = LOOKS[type(node)]
+    look = STYLES[type(node)]
     if look is None:
         raise UnsupportedNodeError(
             f"{node.name or node.kind!r}: a {node.kind} node ({type(node).__name__}) is no step and cannot "
@@ -77,7 +77,7 @@ def look_of(node: Node) -> Look:
 
 def about(node: Node) -> str:
     """The description of a step on the page, beside its name and kind."""
-    look = look_of(node)
+    look = style_of(node)
     if look.about is not None:
         return look.about(node)
     text = look.label(node)
@@ -152,16 +152,16 @@ def _transfer(node: Node) -> str:
     return f"hand over to {runs.target}{when}"
 
 
-_HANDS_OVER: Final = Look(
+_HANDS_OVER: Final = NodeStyle(
     label=_transfer, kind="hands over", sign="»", shape="hexagon", brackets=(">", "]"), style="choice"
 )
 
 
-LOOKS: Final[Mapping[type[Node], Look | None]] = {
-    nodes.AgentNode: Look(
+STYLES: Final[Mapping[type[Node], NodeStyle | None]] = {
+    nodes.AgentNode: NodeStyle(
         kind="agent", sign="●", shape="round", brackets=("(", ")"), style="agent", about=_model
     ),
-    nodes.RemoteAgentNode: Look(
+    nodes.RemoteAgentNode: NodeStyle(
         kind="remote agent",
         sign="○",
         shape="remote",
@@ -169,7 +169,7 @@ LOOKS: Final[Mapping[type[Node], Look | None]] = {
         style="agent",
         about=lambda node: node.endpoint,
     ),
-    nodes.RouteNode: Look(
+    nodes.RouteNode: NodeStyle(
         label=lambda node: node.key or "which?",
         kind="route",
         sign="◆",
@@ -177,7 +177,7 @@ LOOKS: Final[Mapping[type[Node], Look | None]] = {
         brackets=("{", "}"),
         style="choice",
     ),
-    nodes.GateNode: Look(
+    nodes.GateNode: NodeStyle(
         label=lambda node: f"{node.message}, if {condition(node.predicate)}",
         kind="gate: a person approves",
         sign="■",
@@ -186,31 +186,31 @@ LOOKS: Final[Mapping[type[Node], Look | None]] = {
         style="choice",
     ),
     nodes.TransferNode: _HANDS_OVER,
-    nodes.TransformNode: Look(kind="state step", sign="ƒ", shape="sharp", brackets=("[/", "/]")),
-    nodes.CaptureNode: Look(
+    nodes.TransformNode: NodeStyle(kind="state step", sign="ƒ", shape="sharp", brackets=("[/", "/]")),
+    nodes.CaptureNode: NodeStyle(
         label=_capture, kind="keeps text in state", sign="ƒ", shape="sharp", brackets=("[/", "/]")
     ),
-    nodes.TapNode: Look(kind="tap: a function looks on", sign="ƒ", shape="sharp", brackets=("([", "])")),
-    nodes.ArtifactNode: Look(
+    nodes.TapNode: NodeStyle(kind="tap: a function looks on", sign="ƒ", shape="sharp", brackets=("([", "])")),
+    nodes.ArtifactNode: NodeStyle(
         label=lambda node: node.operation.wording,
         kind="artifact step",
         sign="▤",
         shape="sharp",
         brackets=("[(", ")]"),
     ),
-    nodes.SequenceNode: Look(kind="one after another", frame="named"),
-    nodes.ParallelNode: Look(
+    nodes.SequenceNode: NodeStyle(kind="one after another", frame="named"),
+    nodes.ParallelNode: NodeStyle(
         label=lambda node: _MERGES.get(node.merge, "at the same time"),
         kind="parallel branches",
         sign="∥",
         frame="always",
     ),
-    nodes.RaceNode: Look(label=lambda node: "first to succeed", kind="race", sign="∥", frame="always"),
-    nodes.FallbackNode: Look(
+    nodes.RaceNode: NodeStyle(label=lambda node: "first to succeed", kind="race", sign="∥", frame="always"),
+    nodes.FallbackNode: NodeStyle(
         label=lambda node: "until one succeeds", kind="fallback", sign="?", frame="always"
     ),
-    nodes.LoopNode: Look(label=_loop, kind="loop", sign="↻", frame="always"),
-    nodes.MapOverNode: Look(
+    nodes.LoopNode: NodeStyle(label=_loop, kind="loop", sign="↻", frame="always"),
+    nodes.MapOverNode: NodeStyle(
         label=lambda node: f"for each item of {node.list_key}, {node.concurrency} at a time",
         kind="once per item",
         sign="≡",
@@ -219,10 +219,10 @@ LOOKS: Final[Mapping[type[Node], Look | None]] = {
         head="each",
         frame="always",
     ),
-    nodes.TimeoutNode: Look(
+    nodes.TimeoutNode: NodeStyle(
         label=lambda node: f"within {node.seconds:g} s", kind="time limit", sign="◷", frame="always"
     ),
-    nodes.NativeNode: Look(
+    nodes.NativeNode: NodeStyle(
         kind="native agent, as it was given",
         sign="●",
         shape="round",
@@ -230,7 +230,7 @@ LOOKS: Final[Mapping[type[Node], Look | None]] = {
         style="agent",
         about=lambda node: type(node.native.value).__name__,
     ),
-    nodes.KnownNativeNode: Look(
+    nodes.KnownNativeNode: NodeStyle(
         label=lambda node: f"{type(node.native.value).__name__}, as it was given",
         kind="native, as it was given",
         sign="▢",
@@ -240,11 +240,11 @@ LOOKS: Final[Mapping[type[Node], Look | None]] = {
 }
 """The style of each node type; `None` for a type that is not a step."""
 
-_FRAME: Final = Look(kind="", sign="□", frame="always")
-_CHOOSES: Final = Look(kind="", shape="hexagon", brackets=("{", "}"), style="choice")
-_ANSWERS: Final = Look(kind="", sign="●", shape="round", brackets=("(", ")"), style="agent")
-_BY_EXECUTION: Final[Mapping[type[execution.Execution], Look]] = {
-    execution.Leaf: Look(kind="", sign="ƒ", shape="sharp", brackets=("[/", "/]")),
+_FRAME: Final = NodeStyle(kind="", sign="□", frame="always")
+_CHOOSES: Final = NodeStyle(kind="", shape="hexagon", brackets=("{", "}"), style="choice")
+_ANSWERS: Final = NodeStyle(kind="", sign="●", shape="round", brackets=("(", ")"), style="agent")
+_BY_EXECUTION: Final[Mapping[type[execution.Execution], NodeStyle]] = {
+    execution.Leaf: NodeStyle(kind="", sign="ƒ", shape="sharp", brackets=("[/", "/]")),
     execution.HandOver: _HANDS_OVER,
     execution.InOrder: replace(_FRAME, sign="", frame="named"),
     execution.FirstMatch: replace(_CHOOSES, sign="◆"),
