@@ -27,7 +27,6 @@ LATER: Final = (
     "backends",
     "cli",
     "contracts",
-    "cost",
     "debug",
     "distributed",
     "eval",

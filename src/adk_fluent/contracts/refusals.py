@@ -298,7 +298,7 @@ def _unpriced(node: Any, name: str) -> Refusal | None:
     selector = node.given.get("selector")
     if selector is None:
         return None
-    from adk_fluent.cost.choosing import price_of_candidate, ranking, unpriced  # what few choose by
+    from adk_fluent.cost.model_selection import price_of_candidate, ranking, unpriced  # what few choose by
 
     try:
         ranking(selector, name)

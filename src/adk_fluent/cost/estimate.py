@@ -12,20 +12,20 @@ from adk_fluent import _html as html
 from adk_fluent._tracebacks import brief
 from adk_fluent.analysis.facts import was_built
 from adk_fluent.analysis.plan import Plan, Step, plan
-from adk_fluent.cost.asking import Way
-from adk_fluent.cost.branching import (
+from adk_fluent.cost.agent_calls import Way
+from adk_fluent.cost.model_selection import gives_price
+from adk_fluent.cost.prices import Price, price_of
+from adk_fluent.cost.probabilities import (
     Place,
     branch_names,
     branch_probabilities,
-    foreign_agents,
-    labels_of,
+    label_tokens,
+    native_agent_names,
     trees_in_tools,
 )
-from adk_fluent.cost.choosing import gives_price
-from adk_fluent.cost.prices import Price, price_of
-from adk_fluent.cost.reckoning import ModelCalls, StepOutput
 from adk_fluent.cost.traffic import TrafficAssumptions
-from adk_fluent.cost.walk import TurnWalk
+from adk_fluent.cost.turn_walk import TurnWalk
+from adk_fluent.cost.walk_state import ModelCalls, StepOutput
 from adk_fluent.errors import ArgumentError
 from adk_fluent.ir import execution
 from adk_fluent.ir.base import root_of
@@ -223,7 +223,7 @@ def estimate_cost(
     traffic = traffic or TrafficAssumptions()
     tree = plan(root, resolved=was_built(subject))
     traffic.check_names(_names(tree))
-    walk = TurnWalk(tree, traffic, prices or {}, labels=labels_of(tree, traffic))
+    walk = TurnWalk(tree, traffic, prices or {}, labels=label_tokens(tree, traffic))
     with brief():
         expected, vague = _walked(walk, "expected")
         per_invocation = low = high = sum(one.cost for one in expected)
@@ -312,7 +312,7 @@ def _assumed(walk: TurnWalk, asked: list[ModelCalls]) -> Iterable[str]:
     yield from walk.shared.notes.values()
     if any(isinstance(step.node.runs, execution.UNTIL_SUCCESS) for step in tree.steps):
         failing = f"{traffic.fallback_rate:.0%}"
-        yield f"what stands before a // fails in {failing} of runs; all branches of a race are paid for"
+        yield f"an alternative before a // fails in {failing} of runs; all branches of a race are paid for"
     if any((agent := step.node.agent) is not None and agent.retries for step in tree.steps):
         yield f"{traffic.wrong_answer_rate:.0%} of answers do not fit where an agent may be asked again"
     if traffic.retries:
@@ -322,7 +322,7 @@ def _assumed(walk: TurnWalk, asked: list[ModelCalls]) -> Iterable[str]:
         f"{traffic.tokens_per_message:g} tokens around each message; no cached input, images or audio"
     )
     if acting := dict.fromkeys(type(one).__name__ for step in tree.steps for one in _middleware(step)):
-        yield f"what middleware ({', '.join(acting)}) adds or spares is not in here"
+        yield f"the effect of middleware ({', '.join(acting)}) is not included"
     yield _dated(walk, asked)
 
 
@@ -334,10 +334,10 @@ def _of_step(step: Step, traffic: TrafficAssumptions, walk: TurnWalk) -> Iterabl
     node = step.node
     for name, what in (("planner", "planner"), ("code_executor", "code executor")):
         if node.given.get(name) is not None:
-            yield f"{step.name}: what its {what} adds is not in here"
+            yield f"{step.name}: the tokens of its {what} are not included"
     if node.given.get("tools"):
-        for name in foreign_agents(node):
-            yield f"{step.name}: what {name} costs, a native agent in a tool of it, is not in here"
+        for name in native_agent_names(node):
+            yield f"{step.name}: the cost of {name}, a native agent in one of its tools, is not included"
     if (fixed := walk.shared.fixed.get(step)) is not None and fixed.inside:
         shares = ", ".join(f"{tree.plan.root.name} {share:.0%}" for tree, share in fixed.inside.items())
         yield f"{step.name}: of its calls of tools, {shares}"
@@ -350,9 +350,9 @@ def _of_step(step: Step, traffic: TrafficAssumptions, walk: TurnWalk) -> Iterabl
     elif isinstance(node.runs, execution.ByModel) and step.children:
         yield f"{step.name}: {_shares(step, traffic)}"
     elif node.opaque:
-        yield f"{step.name} is a native agent that nobody has looked into; what it costs is not in here"
+        yield f"{step.name} is a native agent whose models are unknown; its cost is not included"
     elif node.speaks and not isinstance(node.runs, execution.ByModel):
-        yield f"{step.name} is served elsewhere; what it costs there is not in here"
+        yield f"{step.name} is served elsewhere; its cost there is not included"
 
 
 def _shares(step: Step, traffic: TrafficAssumptions) -> str:

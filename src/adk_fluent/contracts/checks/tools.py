@@ -98,7 +98,7 @@ def _answers_by_tool(step: Step) -> bool | None:
 
     It does unless the model can be asked for a type beside tools: Gemini on Vertex AI can, and some others.
     """
-    from adk_fluent.cost.choosing import chosen_by  # few agents have a tool of that name
+    from adk_fluent.cost.model_selection import chosen_by  # few agents have a tool of that name
 
     selector, name = chosen_by(step)
     held = (one.node.given.get("model") for one in (step, *step.above()))
@@ -133,7 +133,7 @@ def _not_run(step: Step) -> Iterator[ContractIssue]:
     ]
     if not built_in:
         return
-    from adk_fluent.cost.choosing import chosen_by  # few agents have such a tool
+    from adk_fluent.cost.model_selection import chosen_by  # few agents have such a tool
 
     for part in built_in:
         own = getattr(part, "model", None)

@@ -1,20 +1,25 @@
-"""Sizes of the constant parts of a request, in characters: the instruction, the tools, ADK's own text."""
+"""Sizes of the parts of a request that are known before a run: instruction, tools, and ADK's own text."""
 
 from __future__ import annotations
 
 import inspect
 import os.path
+from collections.abc import Callable, Iterator
 from functools import cache
 from importlib.util import find_spec
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from adk_fluent.analysis.plan import Step
+from adk_fluent.context.helper_requests import ExpectedRequest
 from adk_fluent.context.spec import Context
+from adk_fluent.cost.traffic import TrafficAssumptions
 from adk_fluent.ir.annotations import InstructionSpec
 from adk_fluent.ir.execution import ByModel
 from adk_fluent.ir.nodes import AgentNode
 from adk_fluent.ir.template import Placeholder, segments
 from adk_fluent.ir.tools import GenerateOptions, ToolSpec, tool_name
+from adk_fluent.prompt.spec import PromptSpec, Rewrite, When
+from adk_fluent.prompt.text import CHARACTERS_PER_TOKEN, question_for
 
 UNKNOWN_INSTRUCTION: Final = 400
 """Assumed characters of an instruction that a function returns."""
@@ -34,7 +39,7 @@ _FENCED: Final = 500
 """Characters around another agent's text, if ADK marks it as a quotation."""
 
 
-def told(step: Step, root: Any) -> tuple[int, tuple[str, ...]]:
+def constant_parts(step: Step, root: Any) -> tuple[int, tuple[str, ...]]:
     """The characters of an agent's system instruction and tools, and the keys of its placeholders."""
     node: AgentNode = step.node
     given = node.given
@@ -48,17 +53,17 @@ def told(step: Step, root: Any) -> tuple[int, tuple[str, ...]]:
         given.get("static_instruction"),
     ):
         if instruction is not None:
-            characters += of_instruction(instruction, keys)
+            characters += instruction_size(instruction, keys)
     if isinstance(spec := node.annotations.context, Context) and not spec.is_default:
         shown = spec.view().keys
         keys += shown
         characters += _BLOCK + sum(_SAID + len(key) for key in shown)
     if "tools" in given:
-        characters += sum(map(_tool, node.tools))
-    return characters + _handing_over(step), tuple(keys)
+        characters += sum(map(_tool_size, node.tools))
+    return characters + _transfer_text(step), tuple(keys)
 
 
-def of_instruction(instruction: object, keys: list[str]) -> int:
+def instruction_size(instruction: object, keys: list[str]) -> int:
     """The characters of an instruction; its keys are appended to `keys`, each as often as it occurs."""
     if isinstance(instruction, InstructionSpec):
         texts = instruction.templates
@@ -78,9 +83,9 @@ def of_instruction(instruction: object, keys: list[str]) -> int:
     return characters
 
 
-def _tool(tool: object) -> int:
+def _tool_size(tool: object) -> int:
     if isinstance(tool, ToolSpec) and tool.called is None and tool.held:  # a value that holds several tools
-        return sum(map(_tool, tool.held))
+        return sum(map(_tool_size, tool.held))
     function: Any = getattr(tool, "function", None) or getattr(tool, "func", tool)
     name = tool_name(tool) or type(tool).__name__
     described = (
@@ -91,7 +96,7 @@ def _tool(tool: object) -> int:
     return _TOOL + len(name) + len(described or "") + sum(_PARAMETER + len(one) for one in names)
 
 
-def _handing_over(step: Step) -> int:
+def _transfer_text(step: Step) -> int:
     """The characters that ADK adds so that an agent can transfer to others."""
     node: AgentNode = step.node
     parent = step.parent
@@ -111,7 +116,7 @@ def _handing_over(step: Step) -> int:
     return _TRANSFER + sum(told)
 
 
-def around_words(step: Step) -> int:
+def quotation_size(step: Step) -> int:
     """The characters that the request has around another agent's text."""
     spec = step.node.annotations.context
     if isinstance(spec, Context) and not spec.is_untouched and not spec.view().as_contents:
@@ -140,3 +145,54 @@ def longest_answer(node: AgentNode) -> int | None:
         option = getattr(config, "max_output_tokens", None)
     found = [limit for limit in (option, content and content.max_output_tokens) if isinstance(limit, int)]
     return min(found, default=None)
+
+
+# --- parts that helper models rewrite ---------------------------------------------------------------
+
+
+class RewrittenPart(NamedTuple):
+    """A part of an instruction that a helper model rewrites.
+
+    Attributes:
+        question: the call of the helper model.
+        every_run: True if it is called in every run; a constant text is rewritten once and cached.
+        shorter: the number of tokens by which the part becomes shorter.
+    """
+
+    question: ExpectedRequest
+    every_run: bool
+    shorter: float
+
+
+def rewritten_parts(
+    node: AgentNode, size: Callable[[str], float], traffic: TrafficAssumptions
+) -> Iterator[RewrittenPart]:
+    """The parts of an agent's instruction that a helper model rewrites (`P.compress`, `P.adapt`).
+
+    Args:
+        size: function that returns the tokens of a state value.
+    """
+    instruction = node.given.get("instruction")
+    if not isinstance(instruction, PromptSpec) or not instruction.needs_model:
+        return
+    for part in _rewrites(instruction):
+        keys: list[str] = []
+        characters = instruction_size(part.source, keys)
+        tokens = characters / traffic.characters_per_token + sum(map(size, keys))
+        asked = question_for(part, "x" * int(tokens * CHARACTERS_PER_TOKEN))
+        if asked is None:  # the text is short enough already
+            continue
+        usual = tokens if part.operation == "adapt" else traffic.avg_output_tokens
+        answer = usual if part.max_tokens is None else min(tokens, part.max_tokens)
+        question = ExpectedRequest(
+            f"P.{part.operation}", part.model, len(asked) / CHARACTERS_PER_TOKEN, answer
+        )
+        yield RewrittenPart(question, bool(keys) or not part.source.static, tokens - answer)
+
+
+def _rewrites(prompt: PromptSpec) -> Iterator[Rewrite]:
+    for part in prompt.parts:
+        if isinstance(part, Rewrite):
+            yield part
+        elif isinstance(part, When):
+            yield from _rewrites(part.then)

@@ -59,7 +59,7 @@ def branch_probabilities(step: Step, traffic: TrafficAssumptions) -> tuple[dict[
     return found, max(0.0, 1 - total)
 
 
-def labels_of(tree: Plan, traffic: TrafficAssumptions) -> Mapping[str, float]:
+def label_tokens(tree: Plan, traffic: TrafficAssumptions) -> Mapping[str, float]:
     """For each state key, the tokens of the labels that routes compare it with."""
     found: dict[str, list[float]] = {}
     for step in tree.steps:
@@ -101,7 +101,7 @@ def trees_in_tools(node: AgentNode) -> Iterator[Plan]:
                 yield plan(tree, resolved=True)
 
 
-def foreign_agents(node: AgentNode) -> Iterator[str]:
+def native_agent_names(node: AgentNode) -> Iterator[str]:
     """The names of an agent's tools that are handwritten native agents; their models are unknown."""
     agents = (_agent_of(part) for tool in node.tools for part in innermost(tool))
     return (str(getattr(each, "name", "")) for each in agents if each is not None and not hasattr(each, "ir"))
@@ -117,13 +117,13 @@ def agents_in_tools(step: Step, traffic: TrafficAssumptions) -> Mapping[ToolAgen
     All tools without an entry in `branch_probabilities` share the remaining calls equally.
     """
     given, tools = traffic.branch_probabilities, [one for tool in step.node.tools for one in _flat(tool)]
-    trees = [ToolAgents(tree, labels_of(tree, traffic)) for tree in trees_in_tools(step.node)]
-    said = {tree: share for tree in trees if (share := _said(tree, given)) is not None}
+    trees = [ToolAgents(tree, label_tokens(tree, traffic)) for tree in trees_in_tools(step.node)]
+    said = {tree: share for tree in trees if (share := _given_share(tree, given)) is not None}
     left = max(0.0, 1 - sum(said.values())) / max(1, len(tools) - len(said))
     return {tree: said.get(tree, left) for tree in trees}
 
 
-def _said(tree: ToolAgents, given: Mapping[str, float]) -> float | None:
+def _given_share(tree: ToolAgents, given: Mapping[str, float]) -> float | None:
     root = tree.plan.root
     return given.get(root.name, given.get(root.origin))
 

@@ -1,16 +1,19 @@
-"""The values that a cost walk collects: model calls, the outputs of steps, and prices as floats."""
+"""The values that a cost walk collects or keeps: model calls, outputs, prices as floats, and its cache."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from adk_fluent.analysis.passing import passages_of
 from adk_fluent.analysis.plan import Step
 from adk_fluent.analysis.talk.sight import Sight
 from adk_fluent.context.spec import Context
-from adk_fluent.cost.branching import ToolAgents
 from adk_fluent.cost.prices import Price
+from adk_fluent.cost.probabilities import Place, ToolAgents
 from adk_fluent.ir.nodes import ModelSelectorNode
+from adk_fluent.ir.passing import Passage
 
 
 class ModelCalls(NamedTuple):
@@ -80,7 +83,7 @@ class Transcript:
             self.add(step, tokens * share, messages * share)
 
 
-class Fixed(NamedTuple):
+class AgentConstants(NamedTuple):
     """The parts that are equal in every call of an agent."""
 
     tokens: float
@@ -116,3 +119,34 @@ class Rates(NamedTuple):
             if each > more_than:
                 rates = (higher_input, higher_output)
         return tokens * rates[0] + output * rates[1]
+
+
+@dataclass(slots=True)
+class WalkCache:
+    """Values that all walks through a tree, and through the agents in its tools, share.
+
+    Attributes:
+        fixed: the parts that are equal in every call of an agent.
+        rates: the prices of models.
+        notes: the assumptions about helper models, in words.
+        places: the positions of agents; an agent in a tool comes after the agent that has the tool.
+        passages: for each sequence or loop, the steps that pass their answers on in chunks, by index.
+    """
+
+    fixed: dict[Step, AgentConstants] = field(default_factory=dict[Step, AgentConstants])
+    rates: dict[tuple[str, ModelSelectorNode | None], Rates] = field(
+        default_factory=dict["tuple[str, ModelSelectorNode | None]", Rates]
+    )
+    notes: dict[tuple[str, str], str] = field(default_factory=dict["tuple[str, str]", str])
+    places: dict[Step, Place] = field(default_factory=dict[Step, Place])
+    passages: dict[Step, Mapping[int, Passage]] = field(default_factory=dict[Step, Mapping[int, Passage]])
+
+    def passing(self, step: Step) -> Mapping[int, Passage]:
+        """The steps of a sequence or loop that pass their answers on in chunks, by index; cached."""
+        if (found := self.passages.get(step)) is None:
+            found = self.passages[step] = passages_of(step)
+        return found
+
+    def note(self, step: Step, what: str, told: str) -> None:
+        """Record an assumption about a step, unless it is recorded already."""
+        self.notes.setdefault((step.name, what), f"{step.name}: {what} {told}")

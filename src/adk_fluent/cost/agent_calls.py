@@ -13,22 +13,19 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, Literal
 
-from adk_fluent.analysis.passing import passages_of
 from adk_fluent.analysis.plan import Plan, Step
 from adk_fluent.analysis.talk.history import audible
 from adk_fluent.analysis.talk.sight import sight_of
 from adk_fluent.context.helper_requests import ExpectedRequest, Volume
 from adk_fluent.context.spec import Context
-from adk_fluent.cost.branching import Place, agents_in_tools, branch_probabilities
-from adk_fluent.cost.choosing import Situation, choose, chosen_by, price_in, without_price
-from adk_fluent.cost.helpers import rewritten
+from adk_fluent.cost.model_selection import Situation, choose, chosen_by, price_in, without_price
 from adk_fluent.cost.prices import Price, name_of, price_of
-from adk_fluent.cost.reckoning import Fixed, ModelCalls, Rates, StepOutput, Transcript
-from adk_fluent.cost.requests import around_words, longest_answer, told
+from adk_fluent.cost.probabilities import Place, agents_in_tools, branch_probabilities
+from adk_fluent.cost.request_sizes import constant_parts, longest_answer, quotation_size, rewritten_parts
 from adk_fluent.cost.traffic import TrafficAssumptions
+from adk_fluent.cost.walk_state import AgentConstants, ModelCalls, Rates, StepOutput, Transcript, WalkCache
 from adk_fluent.errors import ArgumentError
 from adk_fluent.ir.nodes import AgentNode, ModelSelectorNode
-from adk_fluent.ir.passing import Passage
 
 Way = Literal["expected", "low", "high"]
 """The way of a run if the assumptions leave it open: the average, the cheapest, or the most expensive one."""
@@ -38,37 +35,6 @@ CALL: Final = 25
 
 CORRECTION: Final = 30
 """Tokens of the message that explains to a model the fault of its answer."""
-
-
-@dataclass(slots=True)
-class WalkCache:
-    """Values that all walks through a tree, and through the agents in its tools, share.
-
-    Attributes:
-        fixed: the parts that are equal in every call of an agent.
-        rates: the prices of models.
-        notes: the assumptions about helper models, in words.
-        places: the positions of agents; an agent in a tool comes after the agent that has the tool.
-        passages: for each sequence or loop, the steps that pass their answers on in chunks, by index.
-    """
-
-    fixed: dict[Step, Fixed] = field(default_factory=dict[Step, Fixed])
-    rates: dict[tuple[str, ModelSelectorNode | None], Rates] = field(
-        default_factory=dict["tuple[str, ModelSelectorNode | None]", Rates]
-    )
-    notes: dict[tuple[str, str], str] = field(default_factory=dict["tuple[str, str]", str])
-    places: dict[Step, Place] = field(default_factory=dict[Step, Place])
-    passages: dict[Step, Mapping[int, Passage]] = field(default_factory=dict[Step, Mapping[int, Passage]])
-
-    def passing(self, step: Step) -> Mapping[int, Passage]:
-        """The steps of a sequence or loop that pass their answers on in chunks, by index; cached."""
-        if (found := self.passages.get(step)) is None:
-            found = self.passages[step] = passages_of(step)
-        return found
-
-    def note(self, step: Step, what: str, told: str) -> None:
-        """Record an assumption about a step, unless it is recorded already."""
-        self.notes.setdefault((step.name, what), f"{step.name}: {what} {told}")
 
 
 @dataclass(slots=True)
@@ -172,7 +138,7 @@ class CostWalk(ABC):
         self.vague = self.vague or given is None
         return given if given is not None else {"expected": 1.0, "low": 0.0, "high": 2.0}[self.way]
 
-    def _tool_result(self, step: Step, fixed: Fixed, calls: float) -> float:
+    def _tool_result(self, step: Step, fixed: AgentConstants, calls: float) -> float:
         """The average tokens of a tool's result; also counts the calls of the agents in tools."""
         found = self.traffic.tool_result_tokens
         if not fixed.inside or calls <= 0 or not self.priced:
@@ -191,7 +157,7 @@ class CostWalk(ABC):
         return result
 
     def _charge(
-        self, step: Step, fixed: Fixed, weight: float, calls: float, tokens: float, output: float
+        self, step: Step, fixed: AgentConstants, weight: float, calls: float, tokens: float, output: float
     ) -> None:
         if not self.priced:
             return
@@ -201,12 +167,12 @@ class CostWalk(ABC):
             ModelCalls(step, model, calls * weight, tokens * weight, output * weight, cost * weight)
         )
 
-    def _ask_helper(self, step: Step, fixed: Fixed, question: ExpectedRequest, calls: float) -> None:
+    def _ask_helper(self, step: Step, fixed: AgentConstants, question: ExpectedRequest, calls: float) -> None:
         """Count a call of a helper model for the context or the prompt of an agent."""
         if not self.priced:
             return
         if question.answer is None:
-            self.shared.note(step, question.of, "asks an embedding model, and what that costs is not in here")
+            self.shared.note(step, question.of, "asks an embedding model; its cost is not included")
             return
         if question.model is None:
             model, rates = self.price(step, fixed, question.tokens)
@@ -219,7 +185,7 @@ class CostWalk(ABC):
         told = f"asks {model} once for each of its answers, and gets {question.answer:,.0f} tokens"
         self.shared.note(step, question.of, told)
 
-    def request(self, step: Step, fixed: Fixed) -> tuple[float, Sequence[ExpectedRequest]]:
+    def request(self, step: Step, fixed: AgentConstants) -> tuple[float, Sequence[ExpectedRequest]]:
         """The tokens of an agent's first request, and the requests to helper models for it."""
         traffic = self.traffic
         if fixed.sight.history == "last":
@@ -231,16 +197,16 @@ class CostWalk(ABC):
             volume, questions = self._conversation(step, fixed)
             shown = traffic.avg_input_tokens + volume
         tokens = fixed.tokens + sum(map(self.size, fixed.keys)) + shown + traffic.tokens_per_message
-        for written in rewritten(step.node, self.size, traffic):
+        for written in rewritten_parts(step.node, self.size, traffic):
             tokens -= written.shorter
-            if written.anew:
+            if written.every_run:
                 questions = (*questions, written.question)
             else:
-                told = "asks once, for all runs of a process, and what that costs is not in here"
+                told = "asks once for all runs of a process; the cost is not included"
                 self.shared.note(step, written.question.of, told)
         return tokens, questions
 
-    def _conversation(self, step: Step, fixed: Fixed) -> tuple[float, Sequence[ExpectedRequest]]:
+    def _conversation(self, step: Step, fixed: AgentConstants) -> tuple[float, Sequence[ExpectedRequest]]:
         """The tokens of the conversation that an agent sees, and the requests to helper models about it."""
         if fixed.sight.history == "none":
             return 0.0, ()
@@ -262,7 +228,7 @@ class CostWalk(ABC):
             self.sizes.update(dict.fromkeys(spec.made, traffic.avg_output_tokens))
         return left.tokens, questions
 
-    def _heard(self, said: Iterable[StepOutput], step: Step, fixed: Fixed) -> tuple[float, float]:
+    def _heard(self, said: Iterable[StepOutput], step: Step, fixed: AgentConstants) -> tuple[float, float]:
         """The tokens and the number of messages that an agent sees of some outputs."""
         tokens, count, each, sight = 0.0, 0.0, self.traffic.tokens_per_message, fixed.sight
         for speaker, words, messages in said:
@@ -271,7 +237,7 @@ class CostWalk(ABC):
                 count += messages
         return tokens, count
 
-    def _before(self, step: Step, fixed: Fixed) -> tuple[float, float]:
+    def _before(self, step: Step, fixed: AgentConstants) -> tuple[float, float]:
         """The average number of earlier turns, which is half the session's turns, and the tokens of them."""
         turns = (self.traffic.turns_per_session - 1) / 2
         if fixed.turns is not None:
@@ -289,16 +255,16 @@ class CostWalk(ABC):
         given = self.traffic.key_tokens
         return given.get(key, 50) if isinstance(given, Mapping) else given
 
-    def fixed_of(self, step: Step) -> Fixed:
+    def fixed_of(self, step: Step) -> AgentConstants:
         """The parts that are equal in every call of an agent; cached."""
         if (found := self.shared.fixed.get(step)) is None:
             found = self.shared.fixed[step] = self._fix(step)
             self.shared.places[step] = (*self.caller[0], step.index)
         return found
 
-    def _fix(self, step: Step) -> Fixed:
+    def _fix(self, step: Step) -> AgentConstants:
         node, traffic = step.node, self.traffic
-        characters, keys = told(step, self.plan.root.node)
+        characters, keys = constant_parts(step, self.plan.root.node)
         spec = node.annotations.context
         context = spec if isinstance(spec, Context) else None
         selector, model = chosen_by(step)
@@ -306,10 +272,10 @@ class CostWalk(ABC):
             _, selector, model = self.caller
         quoting = traffic.quote_tokens
         tokens = characters / traffic.characters_per_token + traffic.tokens_per_message
-        return Fixed(
+        return AgentConstants(
             tokens,
             keys,
-            around_words(step) / traffic.characters_per_token if quoting is None else quoting,
+            quotation_size(step) / traffic.characters_per_token if quoting is None else quoting,
             sight_of(node),
             context,
             None if context is None else context.view().turns,
@@ -332,7 +298,7 @@ class CostWalk(ABC):
         most = longest_answer(node)
         return answer if most is None else min(answer, most)
 
-    def price(self, step: Step, fixed: Fixed, tokens: float) -> tuple[str, Rates]:
+    def price(self, step: Step, fixed: AgentConstants, tokens: float) -> tuple[str, Rates]:
         """The model that an agent asks with a request of so many tokens, and its price."""
         selector, model = fixed.selector, fixed.model
         if selector is not None:

@@ -164,7 +164,7 @@ def without_price(step: Step, model: str, selected: bool) -> str:
         return unpriced(step.name, model)
     if not model:
         return (
-            f"Agent {step.name!r} has no model, so nobody knows what it costs. Give it one: "
+            f"Agent {step.name!r} has no model, so its cost is unknown. Give it one: "
             f"Agent({step.origin!r}, 'gemini-2.5-flash'), or Preset(model=…) for several."
         )
     return (

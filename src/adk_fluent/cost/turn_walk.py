@@ -13,11 +13,11 @@ from math import ceil, inf
 from typing import Any, Final
 
 from adk_fluent.analysis.plan import Plan, Step
-from adk_fluent.cost.asking import CostWalk, number_of
-from adk_fluent.cost.branching import branch_probabilities
-from adk_fluent.cost.reckoning import ModelCalls, StepOutput, Transcript
-from adk_fluent.cost.requests import longest_answer
+from adk_fluent.cost.agent_calls import CostWalk, number_of
+from adk_fluent.cost.probabilities import branch_probabilities
+from adk_fluent.cost.request_sizes import longest_answer
 from adk_fluent.cost.traffic import TrafficAssumptions
+from adk_fluent.cost.walk_state import ModelCalls, StepOutput, Transcript
 from adk_fluent.ir import execution
 from adk_fluent.ir.passing import Passage
 from adk_fluent.ir.tools import ends_loops
@@ -50,7 +50,7 @@ class TurnWalk(CostWalk):
             told, spoken = self.talk.said[spoken:], len(self.talk.said)
             passage = passing.get(place - 1)
             if passage is not None and passage.taking == "runs":
-                self.in_pieces(child, weight * left, passage, before, told)
+                self.per_chunk(child, weight * left, passage, before, told)
             else:
                 if passing and passage is None:
                     before = Transcript(self.talk)
@@ -59,7 +59,7 @@ class TurnWalk(CostWalk):
             self.moved = 0
         # a transfer skips the steps after it; the work of its target is counted here
 
-    def in_pieces(
+    def per_chunk(
         self, step: Step, weight: float, passage: Passage, before: Transcript, told: Iterable[StepOutput]
     ) -> None:
         """Visit a step that runs once for each chunk of the answer before it.
@@ -82,7 +82,7 @@ class TurnWalk(CostWalk):
         self.talk, self.sizes, self.share = whole, sizes | written, share
         self.shared.note(step, "runs", f"on {pieces} pieces, and says to all as much as in one answer")
 
-    def again(self, step: Step, weight: float) -> None:
+    def repeated(self, step: Step, weight: float) -> None:
         """Visit the rounds of a loop; a fraction of a round is visited with this probability."""
         rounds = self.rounds(step)
         for _ in range(int(rounds)):
@@ -102,7 +102,7 @@ class TurnWalk(CostWalk):
         self.vague = True
         return {"expected": min(2, runs.max_rounds), "low": 1, "high": runs.max_rounds}[self.way]
 
-    def at_once(self, step: Step, weight: float) -> None:
+    def in_parallel(self, step: Step, weight: float) -> None:
         """Visit all children; none sees a sibling's output, because each has a separate branch."""
         sizes = dict(self.sizes)
         for child in step.children:
@@ -110,7 +110,7 @@ class TurnWalk(CostWalk):
             self.visit(child, weight)
             self.sizes = {**before, **self.sizes}
 
-    def one_of(self, step: Step, weight: float) -> None:
+    def first_match(self, step: Step, weight: float) -> None:
         """Visit the branches of a route with their probabilities."""
         named, left = branch_probabilities(step, self.traffic)
         free = [child for child in step.children if child not in named]
@@ -186,7 +186,7 @@ class TurnWalk(CostWalk):
         self.vague = self.vague or given is None
         return given if given is not None else {"expected": 3.0, "low": 1.0, "high": 6.0}[self.way]
 
-    def around_one(self, step: Step, weight: float) -> None:
+    def wrapped(self, step: Step, weight: float) -> None:
         """Visit the only child."""
         self.visit(step.children[0], weight)
 
@@ -204,7 +204,7 @@ class TurnWalk(CostWalk):
             self.active.pop()
             self.moved = share
 
-    def none(self, step: Step, weight: float) -> None:
+    def leaf(self, step: Step, weight: float) -> None:
         """A step that asks no model."""
         node = step.node
         for key in node.key_writes:
@@ -243,22 +243,22 @@ def _set_to(node: Any, key: str) -> object:
 
 _VISITS: Final[Mapping[type[execution.Execution], Callable[[TurnWalk, Step, float], None]]] = {
     execution.InOrder: TurnWalk.in_order,
-    execution.Repeated: TurnWalk.again,
-    execution.InParallel: TurnWalk.at_once,
-    execution.FirstMatch: TurnWalk.one_of,
+    execution.Repeated: TurnWalk.repeated,
+    execution.InParallel: TurnWalk.in_parallel,
+    execution.FirstMatch: TurnWalk.first_match,
     execution.OnFailure: TurnWalk.on_failure,
     execution.FirstSuccess: TurnWalk.fallback,
     execution.RaceToSuccess: TurnWalk.race,
     execution.PerItem: TurnWalk.per_item,
-    execution.Wrapped: TurnWalk.around_one,
+    execution.Wrapped: TurnWalk.wrapped,
     execution.ByModel: TurnWalk.agent,
-    execution.Leaf: TurnWalk.none,
+    execution.Leaf: TurnWalk.leaf,
     execution.HandOver: TurnWalk.transfer,
 }
 """The method that visits a composite, by the way in which it runs its children."""
 
 
-def foreseen(tree: Plan) -> Mapping[Step, float]:
+def least_request_tokens(tree: Plan) -> Mapping[Step, float]:
     """The least tokens of each agent's request, as far as they are known before a run.
 
     Instructions and constant values count in full. An answer counts with its agent's limit. The user's
