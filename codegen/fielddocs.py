@@ -1,4 +1,4 @@
-"""What the generated builder methods say about each ADK field, in our own words.
+"""Docstrings of the generated builder methods: a summary, an example and notes for each ADK field.
 
 A field that is not in `FIELD_DOCS` gets a generic sentence, so an ADK upgrade never waits for this table.
 """
@@ -11,15 +11,18 @@ from types import MappingProxyType
 from typing import Final
 
 STRUCTURE: Final = frozenset({"name", "parent_agent", "sub_agents", "max_iterations"})
-"""Fields that are no generated node fields either: names, children and loop bounds belong to the nodes."""
+"""Fields that are not generated: names, children and loop bounds belong to the handwritten nodes."""
 
 
 @dataclass(frozen=True, slots=True)
 class FieldDoc:
-    """Text for one builder method: what it is for, and an argument for its example.
+    """The docstring of one builder method.
 
-    `setup` holds lines the example needs first, `argument` is Python source, and `notes` are further
-    paragraphs of the docstring.
+    Attributes:
+        summary: the first line.
+        argument: the argument of the example call, as Python source.
+        setup: lines of the example before the call.
+        notes: further paragraphs.
     """
 
     summary: str
@@ -32,28 +35,28 @@ def _callback(summary: str, parameters: str, *notes: str) -> FieldDoc:
     return FieldDoc(summary, "log", (f"def log({parameters}): ...",), notes)
 
 
-_NO_RETRY = "Returning `None` lets the error propagate; it does not try again. `.middleware(retry())` does."
+_NO_RETRY = "If all return `None`, the error is raised; to retry instead, use `.middleware(retry())`."
 _NODE_ONLY = (
-    "ADK heeds it in nodes of a `Workflow`, and on an LLM agent that is the root of its app; elsewhere it"
+    "ADK uses it in nodes of a `Workflow`, and on an LLM agent that is the root of its app; elsewhere it"
     " does nothing."
 )
 
 FIELD_DOCS: Final[Mapping[str, FieldDoc]] = MappingProxyType(
     {
         "description": FieldDoc(
-            "Say in a sentence what it is good for.",
+            "Describe the agent's purpose in a sentence.",
             '"Answers billing questions."',
-            notes=("Other agents read it when they decide whom to hand over to, and A2A cards show it.",),
+            notes=("Other agents use it to choose an agent for a transfer, and A2A cards show it.",),
         ),
         "rerun_on_resume": FieldDoc(
-            "Choose what happens when a paused run goes on at this node.",
+            "Set the behaviour of this node when a paused run continues.",
             "True",
             notes=("`True` runs the node again; `False` takes the user's reply as its output.", _NODE_ONLY),
         ),
         "wait_for_output": FieldDoc(
-            "Keep what comes after it waiting until it has produced an output or a route.",
+            "Let later nodes wait until this node has produced an output or a route.",
             "True",
-            notes=("A node that never produces one then waits for ever.", _NODE_ONLY),
+            notes=("If the node never produces one, they wait for ever.", _NODE_ONLY),
         ),
         "retry_config": FieldDoc(
             "Run the whole node again when it fails, as ADK's `RetryConfig` says.",
@@ -62,11 +65,11 @@ FIELD_DOCS: Final[Mapping[str, FieldDoc]] = MappingProxyType(
             ("To repeat single model calls, on every ADK version, use `.middleware(retry())`.", _NODE_ONLY),
         ),
         "timeout": FieldDoc(
-            "Bound the seconds that ADK gives this node before it cancels it.",
+            "Set the seconds after which ADK cancels this node.",
             "30.0",
             notes=(
-                "`None` means no bound. A node cut off fails with ADK's `NodeTimeoutError`, which its retry"
-                " configuration may catch. To bound any expression, on every ADK version, use"
+                "`None` means no limit. A cancelled node fails with ADK's `NodeTimeoutError`, which its retry"
+                " configuration may catch. To limit any expression, on every ADK version, use"
                 " `.timeout(seconds)`.",
                 _NODE_ONLY,
             ),
@@ -81,62 +84,62 @@ FIELD_DOCS: Final[Mapping[str, FieldDoc]] = MappingProxyType(
             ),
         ),
         "before_agent_callback": _callback(
-            "Call functions before it runs.",
+            "Call functions before the agent runs.",
             "callback_context",
-            "One that returns content ends the turn with it; nothing else is called.",
+            "If a function returns content, it is the agent's answer, and nothing else runs.",
         ),
         "after_agent_callback": _callback(
-            "Call functions after it has run.",
+            "Call functions after the agent has run.",
             "callback_context",
-            "Content that one returns becomes a further answer; the rest are not called.",
+            "If a function returns content, it is a further answer; later functions are not called.",
         ),
         "before_model_callback": _callback(
             "Call functions before each model call; they may change the request.",
             "callback_context, llm_request",
-            "One that returns a response has it used in place of the model's; the rest are not called.",
+            "If a function returns a response, it replaces the model's; later functions are not called.",
         ),
         "after_model_callback": _callback(
             "Call functions after each model call.",
             "callback_context, llm_response",
-            "A response that one returns replaces the model's; the rest are not called.",
+            "If a function returns a response, it replaces the model's; later functions are not called.",
         ),
         "on_model_error_callback": _callback(
             "Call functions when a model call fails.",
             "callback_context, llm_request, error",
-            "One that returns a response has it used as the model's answer; the rest are not called.",
+            "If a function returns a response, it is the model's answer; later functions are not called.",
             _NO_RETRY,
         ),
         "before_tool_callback": _callback(
             "Call functions before each tool call; they may change the arguments.",
             "tool, args, tool_context",
-            "One that returns a dict has it used in place of the tool's result; the rest are not called.",
+            "If a function returns a dict, it is the result; the tool and later functions are not called.",
         ),
         "after_tool_callback": _callback(
             "Call functions after each tool call.",
             "tool, args, tool_context, tool_response",
-            "A dict that one returns replaces the tool's result; the rest are not called.",
+            "If a function returns a dict, it replaces the tool's result; later functions are not called.",
         ),
         "on_tool_error_callback": _callback(
             "Call functions when a tool raises.",
             "tool, args, tool_context, error",
-            "One that returns a dict has it used as the tool's result; the rest are not called.",
+            "If a function returns a dict, it is the tool's result; later functions are not called.",
             _NO_RETRY,
         ),
         "generate_content_config": FieldDoc(
-            "Set how the model generates: temperature, safety settings, token limits.",
+            "Set the options of generation: temperature, safety settings, token limits.",
             "config",
             (
                 "from google.genai.types import GenerateContentConfig",
                 "config = GenerateContentConfig(temperature=0.2)",
             ),
-            ("ADK refuses tools, a system instruction or a response schema in it: they have own methods.",),
+            ("ADK refuses tools, a system instruction or a response schema in it: other methods set these.",),
         ),
         "mode": FieldDoc(
-            "Choose how work is handed to the agent.",
+            "Choose how the agent receives work.",
             '"single_turn"',
             notes=(
-                '`"chat"`: by transfer, talking to the user. `"task"`: as a task that may ask the user.'
-                ' `"single_turn"`: as a task without the user.',
+                '`"chat"`: by transfer; the agent talks to the user. `"task"`: as a task; the agent may ask'
+                ' the user. `"single_turn"`: as a task without the user.',
             ),
         ),
         "parallel_worker": FieldDoc(
@@ -144,23 +147,23 @@ FIELD_DOCS: Final[Mapping[str, FieldDoc]] = MappingProxyType(
             "True",
             notes=(
                 "To map an expression over a state key, on every ADK version, use `map_over`.",
-                "ADK heeds it in nodes of a `Workflow`; elsewhere it does nothing.",
+                "ADK uses it in nodes of a `Workflow`; elsewhere it does nothing.",
             ),
         ),
         "disallow_transfer_to_parent": FieldDoc(
-            "Forbid the model to hand the conversation back to the parent agent.",
+            "Forbid the model to transfer the conversation back to the parent agent.",
             "True",
-            notes=("The agent then answers once; on the user's next turn its parent is in charge again.",),
+            notes=("The agent then answers once; on the user's next turn, its parent runs again.",),
         ),
         "disallow_transfer_to_peers": FieldDoc(
-            "Forbid the model to hand the conversation to its sibling agents.", "True"
+            "Forbid the model to transfer the conversation to its sibling agents.", "True"
         ),
         "include_contents": FieldDoc(
             "Choose whether ADK sends the conversation so far to the model.",
             '"none"',
             notes=(
-                "`\"none\"` alone still lets the previous agent's text through and hides the user's message"
-                " behind it; `.context(C.none())` and `.reads(...)` select exactly.",
+                "With `\"none\"`, the model still sees the previous agent's text, and not the user's message"
+                " before it; `.context(C.none())` and `.reads(...)` select exactly.",
             ),
         ),
         "planner": FieldDoc(

@@ -41,7 +41,7 @@ MIXINS = (
 
 _BASE = '''\
     class _SetsFields(Protocol):
-        """What the methods below need of the expression class they are mixed into."""
+        """The methods of the expression class that the methods below call."""
 
         def _set(self, **fields: object) -> Self: ...
 
@@ -97,9 +97,7 @@ def _class(mixin: Mixin, shapes: Iterable[Shape], needs: Mapping[str, str]) -> s
 
 
 def _calls(shapes: Iterable[Shape]) -> str:
-    head = (
-        'class AgentMethodCalls(TypedDict, total=False):\n    """What a preset may call of these methods."""'
-    )
+    head = 'class AgentMethodCalls(TypedDict, total=False):\n    """The methods that a `Preset` may call."""'
     return "\n".join([head, "", *(f"    {method_name(s.field.name)}: object" for s in shapes)])
 
 

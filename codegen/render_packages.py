@@ -33,9 +33,9 @@ def layers(root: Path) -> list[str]:
     settings: dict[str, Any] = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
     contracts: list[dict[str, Any]] = settings["tool"]["importlinter"]["contracts"]
     (rule,) = (each for each in contracts if each["id"] == "layers")
-    names = (name for line in rule["layers"] for name in re.findall(r"\w+", line))
+    names = (name for line in rule["layers"] for name in re.findall(r"\((\w+)\)", line))
     every = sorted(each.parent.name for each in (root / _SOURCE).glob("*/__init__.py"))
-    found = list(dict.fromkeys([*(name for name in names if name in every), *every]))
+    found = list(dict.fromkeys([*(name for name in names if _module(root, name).exists()), *every]))
     for nested, above in _NESTED.items():
         found.insert(found.index(above) + 1, nested)
     return found
@@ -46,8 +46,10 @@ def imports(root: Path) -> Mapping[str, frozenset[str]]:
     """Package → the packages that it imports, in functions too; imports for annotations do not count."""
     found: dict[str, set[str]] = {package: set() for package in layers(root)}
     for package, names in found.items():
-        for path in (root / _SOURCE / package.replace(".", "/")).rglob("*.py"):
-            if _package(".".join(path.relative_to(root / _SOURCE).parts)) == package:
+        module = _module(root, package)
+        for path in module.parent.rglob("*.py") if module.name == "__init__.py" else [module]:
+            inside = ".".join(path.relative_to(root / _SOURCE).with_suffix("").parts)
+            if _package(inside) == package:
                 names |= set(_imported(ast.parse(path.read_text(encoding="utf-8")))) & found.keys()
     return {package: frozenset(names - {package}) for package, names in found.items()}
 
@@ -94,16 +96,23 @@ def _package(module: str) -> str:
     return next(nested, module.partition(".")[0])
 
 
+def _module(root: Path, package: str) -> Path:
+    """The module that has a package's docstring and public names; small packages are one file."""
+    path = package.replace(".", "/")
+    inside = root / _SOURCE / path / "__init__.py"
+    return inside if inside.exists() else root / _SOURCE / f"{path}.py"
+
+
 def _purpose(root: Path, package: str) -> str:
     """The first paragraph of a package's docstring, without its full stop."""
-    tree = ast.parse((root / _SOURCE / package.replace(".", "/") / "__init__.py").read_text(encoding="utf-8"))
+    tree = ast.parse(_module(root, package).read_text(encoding="utf-8"))
     said = (ast.get_docstring(tree) or "").partition("\n\n")[0]
     return " ".join(said.split()).removesuffix(".").replace("|", "\\|")
 
 
 def _interface(root: Path, package: str) -> str:
     """The public names of a package; where it has none, others import its modules."""
-    names = list(_names(root / _SOURCE / package.replace(".", "/") / "__init__.py"))
+    names = list(_names(_module(root, package)))
     shown = ", ".join(f"`{name}`" for name in names[:3])
     return f"{shown} and {len(names) - 3} more" if len(names) > 3 else shown or "its modules"
 

@@ -34,7 +34,7 @@ _RUNS = (
     "adk_fluent.backends.adk",
     "adk_fluent.cli.main",
     "adk_fluent.contracts",
-    "adk_fluent.expr.running",
+    "adk_fluent.expr.expression_run",
     "adk_fluent.testing",
     "google.adk.agents.remote_a2a_agent",
     "google.adk.workflow._workflow",

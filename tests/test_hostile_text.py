@@ -34,8 +34,8 @@ from adk_fluent.ir.scopes import is_key
 from adk_fluent.ir.template import Placeholder, is_portable, segments
 from adk_fluent.local.messages import without_fences
 from adk_fluent.spelling import Spelling, did_you_mean
-from adk_fluent.viz.drawing import text_width, wrapped
-from adk_fluent.viz.svg import escape
+from adk_fluent.viz.images import escape
+from adk_fluent.viz.shapes import text_width, wrapped
 from tests.hostile import ENDS, Steps, lines_run, texts
 from tests.sampling import every
 

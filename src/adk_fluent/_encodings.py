@@ -1,6 +1,7 @@
-"""Texts inside other texts and files: in base64, in a `data:` URI, with escapes, or as the bytes of a file.
+"""Change texts that other texts and files hold encoded: as base64, in a `data:` URI, with escapes, as bytes.
 
-Each function is given what changes a plain text, and applies it to the text inside.
+Each function takes a `Change`, which maps a plain text to its new text. The function decodes the inner text,
+applies the change, and encodes the result in the same way. Redaction uses this to find secrets in files.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _LINES: Final = re.compile(
     r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{40,}+(?:\r?\n[A-Za-z0-9+/_-]{2,}+={0,2}+(?![^\r\n]))++"
 )
 _PART: Final = re.compile(r"[A-Za-z0-9+]{12,}={0,2}")
-"""What may be base64: in one line, in several, or as part of a path."""
+"""Patterns of text that may be base64: in one line, in several lines, or as part of a path."""
 
 _HEX: Final = re.compile(r"(?<![0-9A-Za-z-])(?:(?:[0-9a-f]{2}){12,}+|(?:[0-9A-F]{2}){12,}+)(?![0-9A-Za-z-])")
 
@@ -33,24 +34,24 @@ _ESCAPES: Final = re.compile(
     r"(?<!\\)\\++(?:u(?P<code>[0-9a-fA-F]{4})|x(?P<byte>[0-9a-fA-F]{2})|(?P<slash>/))"
 )
 _CONTROLS: Final = re.compile(rb"[\x01-\x08\x0b\x0e-\x1a\x1c-\x1f\x7f]")
-"""Bytes that no text holds; of the others below a space it may hold breaks, tabs and the start of a color."""
+"""Control characters that no text holds. A text may hold tabs, line breaks and the escape of a color."""
 
 _WORDS: Final = re.compile(rb"(?:[\t\n\r\x20-\x7e]|[\xc2-\xf4][\x80-\xbf]{1,3}){6,}")
-"""What may be text among other bytes."""
+"""A run of six or more characters, in ASCII or UTF-8, among other bytes."""
 
 _TEXT: Final = re.compile(
     rb"(?:[\t\n\r\x20-\x7e]|[\xc2-\xf4][\x80-\xbf]{1,3}){10,}[\xc2-\xf4]?[\x80-\xbf]{0,2}"
 )
-"""What is text, and may be cut."""
+"""Ten or more characters of text; a character at the end may be incomplete."""
 
 SHORTEST_ENCODED: Final = 12
-"""Characters of the shortest text that may hold another one in such a form."""
+"""Shortest text, in characters, that may hold an encoded one."""
 
 _LONGEST_START: Final = 4096
-"""Bytes that are read of what is compressed, to see whether it is."""
+"""Most bytes to decompress when `_is_deflated` tests whether data are compressed."""
 
 FILE: Final = 192
-"""Bytes that may be a file which is no text; fewer are an id, or a word."""
+"""Smallest binary file, in bytes; fewer bytes that are not text are an id or a word."""
 
 _MARKS: Final = (
     (b"\xef\xbb\xbf", "utf-8"),
@@ -59,7 +60,7 @@ _MARKS: Final = (
     (b"\xff\xfe", "utf-16-le"),
     (b"\xfe\xff", "utf-16-be"),
 )
-"""What a text may begin with to say how it is encoded."""
+"""Byte order marks, and the encodings that they announce."""
 
 _PACKED: Final = re.compile(
     rb"(?P<zip>PK(?:\x03\x04|\x05\x06|\x07\x08))|(?P<gzip>\x1f\x8b\x08)|(?P<bzip2>BZh[1-9]1AY&SY)"
@@ -70,19 +71,19 @@ _PACKED: Final = re.compile(
     rb"|(?P<png>\x89PNG.*?(?:zTXt|iTXt[^\0]{1,79}\0\x01))",  # with a text that is compressed
     re.DOTALL,
 )
-"""What a file begins with whose content is compressed or packed."""
+"""First bytes of files whose content is compressed or packed."""
 
 _ZIP_END: Final = b"PK\x05\x06"
-"""What stands at the end of a ZIP file, which may begin with something else."""
+"""Start of the record that ends a ZIP file; such a file may start with other data, such as a program."""
 
 _SEEN_OR_HEARD: Final = ("image/", "audio/", "video/")
-"""What the types of pictures, sounds and videos begin with, in which little text stands."""
+"""Starts of MIME types whose files hold little text: pictures, sounds and videos."""
 
 _LEFT_OUT: Final = re.compile(r"\[left out: [^\[\]]+, \d+ bytes, sha256 ([0-9a-f]{64})\]")
 
 
 def in_text(text: str, change: Change) -> str:
-    """The text, with what stands in it in base64, in `data:` URIs and with escapes changed, too.
+    """Change all texts that `text` holds in base64, in `data:` URIs or with escapes.
 
     >>> in_text("a data:,secret%21 and c2VjcmV0IHdvcmRz", lambda text: text.replace("secret", "***"))
     'a data:,%2A%2A%2A%21 and KioqIHdvcmRz'
@@ -99,7 +100,7 @@ def in_text(text: str, change: Change) -> str:
 
 
 def in_file(data: str, change: Change, mime_type: str = "") -> str:
-    """A file in base64, with the text in it changed; see `in_bytes`.
+    """Change the text of a file that is given in base64; see `in_bytes`.
 
     >>> in_file("cHc6IHNlY3JldA==", lambda text: text.replace("secret", "***"), "text/plain")
     'cHc6ICoqKg=='
@@ -113,15 +114,19 @@ def in_file(data: str, change: Change, mime_type: str = "") -> str:
 
 
 def in_bytes(data: bytes, change: Change, mime_type: str | None = None) -> bytes:
-    r"""The bytes of a file, with the text changed that they are.
+    r"""Change the text that the bytes of a file hold.
 
-    A text may be in UTF-8, UTF-16 or UTF-32, or in an encoding of one byte for each character. In a file that
-    is no text, such as a picture, nothing can be changed: `[redacted]` stands for it if a text in it changes.
-    What cannot be read is left out, and a note with its size and hash stands for it: a file that is
-    compressed or packed, and of a known type each other one that is no text, picture, sound or video.
+    A text may be in UTF-8, UTF-16 or UTF-32, or in an encoding of one byte for each character. A text inside
+    a binary file, such as a picture, cannot be replaced: if the change affects it, the result is
+    `[redacted]`. For a file that cannot be read, the result is a note with its size and hash. That is each
+    compressed or packed file, and, if `mime_type` is known, each binary file that is no picture, sound or
+    video.
 
     Args:
-        mime_type: the type of the file; `None` if these may be any bytes.
+        data: the bytes of the file.
+        change: returns the changed text.
+        mime_type: the type of the file; empty if it is a file of unknown type, `None` if `data` may be
+            anything.
 
     >>> in_bytes("pass".encode("utf-16"), lambda text: text.replace("pass", "***")).decode("utf-16")
     '***'
@@ -141,7 +146,7 @@ def in_bytes(data: bytes, change: Change, mime_type: str | None = None) -> bytes
         return _note(data, mime_type or "bytes")
     if len(data) < FILE and _text(data.replace(b"\0", b"")) is None:
         return data
-    # What is no text may hold some all the same, of which nobody knows where it begins.
+    # A binary file may hold text, but its format is unknown, so the text cannot be replaced in place.
     inside = [
         b"\n".join(_WORDS.findall(each)).decode("utf-8", "replace") for each in _with_and_without_nulls(data)
     ]
@@ -149,7 +154,7 @@ def in_bytes(data: bytes, change: Change, mime_type: str | None = None) -> bytes
 
 
 def _packing(data: bytes) -> str | None:
-    """How the content of a file is compressed or packed, if it is."""
+    """The format of a compressed or packed file, such as `zip`; `None` for other files."""
     if (found := _PACKED.match(data)) is not None:
         return found.lastgroup
     if _ZIP_END in data[-0x10016:] and _text(data) is None:
@@ -158,14 +163,14 @@ def _packing(data: bytes) -> str | None:
 
 
 def _is_deflated(data: bytes) -> bool:
-    """Whether bytes are compressed as `zlib` does it, which hardly marks them: with or without a header."""
+    """True if bytes are compressed with `deflate`, with or without the header of `zlib`."""
     headed = data[0] & 0x0F == 8 and data[0] < 0x80 and int.from_bytes(data[:2], "big") % 31 == 0
     reader = zlib.decompressobj(zlib.MAX_WBITS if headed else -zlib.MAX_WBITS)
     try:
         start = reader.decompress(data, _LONGEST_START)
     except zlib.error:
         return False
-    # Other bytes may begin like that by chance, but then little is made of them, and hardly a text.
+    # Other bytes may start like compressed ones by chance, but they rarely decompress to a long text.
     if headed:
         return reader.eof or len(start) > SHORTEST_ENCODED * 4
     is_end = reader.eof and not reader.unused_data
@@ -173,19 +178,20 @@ def _is_deflated(data: bytes) -> bool:
 
 
 def _is_unreadable(data: bytes, mime_type: str) -> bool:
-    """Whether a file that is no text cannot be read: few bytes that should be text may be something else."""
+    """True if a binary file may hold text that cannot be found; a short file declared as text is kept."""
     if mime_type.startswith(_SEEN_OR_HEARD):
         return False
     return len(data) >= FILE or not mime_type.startswith("text/")
 
 
 def _note(data: bytes, kind: str) -> bytes:
+    """The note that replaces a file that is left out."""
     kind = re.sub(r"[^\w.+/;= -]", "", kind)[:100]
     return f"[left out: {kind}, {len(data)} bytes, sha256 {hashlib.sha256(data).hexdigest()}]".encode()
 
 
 def note_of(data: str) -> str | None:
-    """The note that stands for a file in base64 that was left out; see `in_bytes`.
+    """The note in `data` if it replaces a file that was left out, else `None`; see `in_bytes`.
 
     >>> note_of("c2VjcmV0") is None
     True
@@ -195,7 +201,7 @@ def note_of(data: str) -> str | None:
 
 
 def is_left_out(note: str, data: str) -> bool:
-    """Whether a file in base64 is the one that a note in base64 stands for."""
+    """True if a note in base64 replaced exactly this file in base64; the hashes are compared."""
     found, held = _LEFT_OUT.fullmatch(text_of(note) or ""), _decoded(data)
     return found is not None and held is not None and hashlib.sha256(held).hexdigest() == found[1]
 
@@ -205,7 +211,7 @@ def _with_and_without_nulls(data: bytes) -> tuple[bytes, ...]:
 
 
 def text_of(data: str) -> str | None:
-    """The text that a file in base64 is; `None` if it is no text, or this is no base64.
+    """Decode a text file that is given in base64; `None` if it is not text, or `data` is not base64.
 
     >>> text_of("c2VjcmV0"), text_of("no base64")
     ('secret', None)
@@ -216,7 +222,7 @@ def text_of(data: str) -> str | None:
 
 
 def _text(data: bytes) -> tuple[bytes, str, str] | None:
-    """What bytes are as text: the mark at their beginning, the text, and its encoding."""
+    """Decode bytes as text: the byte order mark, the text, and its encoding; `None` for a binary file."""
     for mark, encoding in _MARKS:
         if data.startswith(mark):
             try:
@@ -231,7 +237,7 @@ def _text(data: bytes) -> tuple[bytes, str, str] | None:
         except UnicodeDecodeError:
             return b"", data.decode("latin-1"), "latin-1"
     for encoding, width in (("utf-16-le", 2), ("utf-16-be", 2), ("utf-32-le", 4), ("utf-32-be", 4)):
-        # Texts of most scripts have spaces and breaks, whose other bytes are 0.
+        # Most texts hold ASCII spaces and line breaks, whose upper bytes are 0; the lower bytes are never 0.
         low = data[0 if encoding.endswith("le") else width - 1 :: width]
         if len(data) % width or b"\0" in low or _CONTROLS.search(low) is not None:
             continue
@@ -271,7 +277,7 @@ def _in_hex(run: str, change: Change) -> str:
 
 
 def _decoded(text: str) -> bytes | None:
-    """What text in base64 holds, of either alphabet, with or without the signs at its end."""
+    """Decode base64 of either alphabet, with or without padding; `None` if `text` is not base64."""
     if "\n" in text:
         text = _BREAKS.sub("", text)
     text = text.rstrip("=")
@@ -285,7 +291,7 @@ def _decoded(text: str) -> bytes | None:
 
 
 def _encoded(data: bytes, like: str) -> str:
-    """Bytes in base64, in the alphabet of what stood there before."""
+    """Encode bytes in base64, in the alphabet of the text `like` that they replace."""
     made = base64.urlsafe_b64encode(data) if "-" in like or "_" in like else base64.b64encode(data)
     return made.decode()
 

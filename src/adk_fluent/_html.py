@@ -1,4 +1,4 @@
-"""Tables as notebooks show them: escaped, without scripts, in the colours of the page, light or dark."""
+"""HTML for notebooks: tables and text, escaped and without scripts, readable on light and dark pages."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 LONGEST: Final = 2_000
-"""Characters of a cell that are shown; what a model says may be long, and a notebook keeps it all."""
+"""Most characters of a cell; a model's answer may be long, and the notebook file stores the whole table."""
 
-# Grey, half seen through: it stands out on white and on black. Formulas between two dollar signs are off.
+# Transparent grey is visible on white and on black. `_PLAIN` stops notebooks from typesetting `$...$`.
 _BOX: Final = "border:1px solid rgba(128,128,128,.4);padding:.3em .6em;text-align:left;vertical-align:top"
 _CELL: Final = f"{_BOX};white-space:pre-wrap;overflow-wrap:anywhere;max-width:60em"
 _HEAD: Final = f"{_BOX};font-weight:bold;background:rgba(128,128,128,.15)"
@@ -16,12 +16,12 @@ _PLAIN: Final = "tex2jax_ignore mathjax_ignore"
 
 
 def text(value: object, longest: int = LONGEST) -> str:
-    """A value as text that means nothing to a browser, cut where it gets long.
+    """Escape a value as text, and cut it after `longest` characters.
 
     >>> text("<b> & 'c'")
     '&lt;b&gt; &amp; &#x27;c&#x27;'
     """
-    from html import escape  # brings a table of all entities, and reports are seldom shown this way
+    from html import escape  # imported late: it loads a table of all entities, and few programs show HTML
 
     shown = str(value)
     return escape(shown if len(shown) <= longest else f"{shown[: longest - 1]}…")
@@ -33,7 +33,7 @@ def title(words: str) -> str:
 
 
 def preformatted(words: str) -> str:
-    """Text whose lines and spaces count."""
+    """A block of text that keeps its line breaks and spaces."""
     shown = text(words, 10 * LONGEST)
     return f'<pre class="{_PLAIN}" style="text-align:left;white-space:pre-wrap">{shown}</pre>'
 
@@ -55,7 +55,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def facts(rows: Iterable[tuple[str, object]]) -> str:
-    """A table of labels and what there is to say; rows with nothing are left out."""
+    """A table of labels and values, one pair a row; rows with an empty value are left out."""
     cells = "".join(
         f'<tr><th style="{_HEAD}">{text(label)}</th><td style="{_CELL}">{text(value)}</td></tr>'
         for label, value in rows

@@ -1,4 +1,7 @@
-"""Packages whose names are imported when they are first used."""
+"""Lazy packages: their public names are imported when they are first used.
+
+A lazy package imports its names below `if TYPE_CHECKING:` only, and takes its `__getattr__` from `lazy`.
+"""
 
 from __future__ import annotations
 
@@ -31,9 +34,9 @@ def lazy(module: str) -> Callable[[str], object]:
 
 
 def listing(module: str) -> list[str]:
-    """Return what a module's `__dir__` gives: its public names and nothing that it imports.
+    """Return a module's public names for its `__dir__`, without the names that it imports.
 
-    These are those of `__all__`; without one, the functions and classes that it defines.
+    The public names are those of `__all__`, or the functions and classes that the module defines.
     """
     found = modules[module]
     if (said := getattr(found, "__all__", None)) is not None:

@@ -1,4 +1,7 @@
-"""Whether models that cost money may be asked; tests forbid it."""
+"""The guard that keeps tests from calling real models, which cost money.
+
+The pytest plugin runs each test inside `forbidden()`. The backend calls `check()` before it asks a model.
+"""
 
 from __future__ import annotations
 
@@ -8,25 +11,25 @@ from contextlib import contextmanager
 from adk_fluent.errors import RealModelError
 
 _forbidden: list[None] = []
-"""As long as how often it is forbidden; for all threads, since tests run in any."""
+"""One element for each `forbidden()` block that is open, in any thread: a test may start threads."""
 
 _watched: list[None] = []
-"""Not empty where it may be forbidden later on, as in a test run."""
+"""Not empty in a process that runs tests."""
 
 
 def watch() -> None:
-    """Have the apps that are made from now on look after the models of native agents, too."""
+    """Make apps that are built from now on guard the models of native agents, too."""
     _watched.append(None)
 
 
 def watched() -> bool:
-    """Whether apps look after the models of native agents."""
+    """True if apps guard the models of native agents."""
     return bool(_watched)
 
 
 @contextmanager
 def forbidden() -> Generator[None]:
-    """Inside, asking a real model raises."""
+    """Raise `RealModelError` for each call of a real model inside this block."""
     _forbidden.append(None)
     try:
         yield
@@ -35,20 +38,20 @@ def forbidden() -> Generator[None]:
 
 
 def forbids(model: object) -> bool:
-    """Whether this model is one of ADK's own, and asking those is forbidden."""
+    """True if real models are forbidden, and this model is of one of ADK's classes."""
     return forbids_class(type(model))
 
 
 def forbids_class(cls: type) -> bool:
-    """Whether models of this class are ADK's own, and asking those is forbidden."""
+    """True if real models are forbidden, and this is one of ADK's model classes."""
     return bool(_forbidden) and cls.__module__.startswith("google.adk.")
 
 
 def check(model: object, agent: str) -> None:
-    """Refuse to ask a model of ADK's own, where that is forbidden.
+    """Refuse a call of one of ADK's models, if real models are forbidden.
 
     Raises:
-        RealModelError: it is forbidden.
+        RealModelError: real models are forbidden, and this is one.
     """
     if forbids(model):
         name = getattr(model, "model", type(model).__name__)
@@ -56,7 +59,7 @@ def check(model: object, agent: str) -> None:
 
 
 def refusal(who: str, model: str, remedy: str) -> RealModelError:
-    """The error that says who would ask a real model, and what to do instead."""
+    """The error that names the caller and its real model, and says what to do instead."""
     return RealModelError(
         f"{who} would ask the real model {model!r}. {remedy}, "
         "or allow it: @pytest.mark.real_model, or pytest --allow-real-models."

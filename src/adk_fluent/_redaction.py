@@ -1,4 +1,9 @@
-"""Redaction of secrets in values that are recorded, logged or sent to another process."""
+"""Redaction of secrets in values that are recorded, logged or sent to another process.
+
+`Redactor` finds a secret by the key or name before it, by the form of well-known tokens, or because it found
+the same value before. A table holds the known values by their first word, so it reads each text once, and
+the time grows with the size of the text, not with the number of known values.
+"""
 
 from __future__ import annotations
 
@@ -29,36 +34,35 @@ _ENDINGS: Final = _listed(
     "encryption_key account_key master_key auth_key subscription_key license_key session_key ssh_key",
     "api_keys access_keys private_keys db_pass user_pass smtp_pass redis_pass mysql_pass connection_string",
 )
-"""The words that a key ends with whose value is a secret."""
+"""Last words of a key whose value is a secret."""
 
 _JOINED: Final = re.compile(
     "(?:password|passwd|passphrase|apikeys?|secretkey|accesskey|privatekey|clientsecret|"
     "(?:access|refresh|auth|api|id|session|csrf|bearer)tokens?)$"
 )
-"""The same, as people write them without any break between the words."""
+"""The same endings, written without a break between their words."""
 
 SHORTEST: Final = 6
-"""Characters of the shortest value that is looked for in texts; it has letters and digits."""
+"""Shortest value, in characters, that is searched for in texts; it must have letters and digits."""
 
 _TRAILING: Final = _listed("value text string raw plain hash base64 b64 header prod dev staging new old")
-"""Words after those that do not change what the value is."""
+"""Words that may follow such an ending: `API_KEY_PROD` still names a secret."""
 
 _COUNTS: Final = _listed(
     "max min total num number n count input output prompt completion cached cache reasoning thought thoughts",
     "used budget limit remaining estimated expected candidates tool context avg average per of sum usage",
     "generated new",
 )
-"""Words before `tokens` that say that they are counted, as in `max_tokens`."""
+"""Words before `tokens` that make it a number, as in `max_tokens`."""
 
 _BREAKS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
-
 _NAMES: Final = _listed("role model author agent_name tool_name agent branch visibility finish_reason")
-"""Keys under which a word of the pipeline or of the protocol stands."""
+"""Keys whose values are names of agents, or words of the protocol."""
 
 
 def _words(key: str) -> tuple[str, ...]:
-    """The words of a key in camel, snake or kebab case: `accessToken` and `ACCESS_TOKEN` have the same."""
+    """Split a key in camel, snake or kebab case: `accessToken` and `ACCESS_TOKEN` have the same words."""
     return tuple(word.lower() for word in _BREAKS.findall(key))
 
 
@@ -82,13 +86,13 @@ _ISSUED: Final = re.compile(
     r"|-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----.*?(?:-----END [A-Z ]{0,40}PRIVATE KEY-----|\Z)",
     re.DOTALL,
 )
-"""Keys and tokens of well-known services. Each begins where a word does, so that a text is read once."""
+"""Keys and tokens of well-known services. Each starts at the start of a word, so a text is read once."""
 
 _USER: Final = re.compile(r"(?<=://)[^\s/?#\"'<>]+(?=@)")
 """The user and the password in a URL."""
 
 _SCHEME: Final = re.compile(r"(?<![\w-])(basic|bearer)\s+(?P<value>[\w.~+/=-]{8,})", re.IGNORECASE)
-"""What an `Authorization` header holds."""
+"""The value of an `Authorization` header."""
 
 _NAMED: Final = re.compile(
     r"(?<![\w.-])-{0,2}(?P<key>[A-Za-z_][\w.-]{0,99})(?P<quote>\\*[\"'])?\s{0,20}(?P<sign>=>|=|:)(?![=/])\s{0,20}"
@@ -104,31 +108,30 @@ _HEADERS: Final = frozenset({"authorization", "cookie", "cookies"})
 _KINDS: Final = re.compile(r"(?:basic|bearer|digest|token|negotiate|apikey|aws4)[\w-]*\s+\S", re.IGNORECASE)
 _SIGNED: Final = frozenset({("sig",), ("signature",), ("amz", "signature")})
 _STARTS: Final = frozenset({"", "export", "set", "ENV"})
-"""What a line begins with that sets a variable of the environment."""
+"""Words before the name on a line that sets an environment variable."""
 _EMPTY: Final = frozenset({"none", "null", "true", "false", "undefined", "nil"})
 
 
 class Redactor:
-    """Takes secrets out of JSON.
+    """Replace the secrets in JSON-like values with `[redacted]`.
 
-    Redacted are the values of keys that name a secret, whatever their case (`api_key`, `accessToken`,
-    `DB_PASSWORD`); in texts, also those that are JSON, what such names stand before, the keys of well-known
-    services, passwords in URLs and `Authorization` headers; and the values of environment variables that name
-    a secret. A value that was once found under such a key is redacted wherever it stands from then on, if it
-    is distinctive: six characters with letters and digits, eight with signs, or sixteen. An ordinary word,
-    such as `user`, is redacted only under its key. Numbers under `tokens` and the like are counts and stay.
+    The redactor replaces the values of keys that name a secret, in any case (`api_key`, `accessToken`,
+    `DB_PASSWORD`). In texts, including JSON texts, it replaces values after such names, tokens of well-known
+    services, passwords in URLs and `Authorization` headers. It also replaces the values of environment
+    variables that name a secret. Once it has found a value, it replaces that value everywhere, if the value
+    is distinctive: six characters with letters and digits, eight with signs, or sixteen. It replaces an
+    ordinary word, such as `user`, only under its key. Numbers under keys like `tokens` are counts and stay.
 
-    Read as well are texts in base64, in `data:` URIs and with escapes, and files in base64 under `data`
-    beside a `mime_type`, in any encoding of Unicode or of one byte for each character. If a secret stands
-    in a file that is no text, such as a picture, `[redacted]` stands in the place of the whole file. A file
-    that is compressed, packed or encrypted is left out; see `adk_fluent._encodings.in_bytes`. What a picture
-    shows is not read.
+    It also reads texts in base64, in `data:` URIs and with escapes, and files in base64 under `data` beside
+    a `mime_type`, in any encoding of Unicode or of one byte for each character. If a binary file such as a
+    picture holds a secret, it replaces the whole file. It leaves out a file that is compressed, packed or
+    encrypted; see `adk_fluent._encodings.in_bytes`. It does not read the text that a picture shows.
 
-    Reading takes time in proportion to the size of the text, however many values are known.
+    The time is proportional to the size of the text, however many values are known.
 
     Args:
         keys: more keys whose values are secret.
-        environment: by default that of this process.
+        environment: environment variables; by default those of this process.
 
     >>> redacted = Redactor(["ssn"])
     >>> redacted({"apiKey": "zebra-4711", "ssn": 12345, "tokens": 3, "text": "It is sk-abcdefghijklmnop12."})
@@ -148,7 +151,7 @@ class Redactor:
         self.has_learned: bool = False
 
     def __call__(self, value: Any) -> Any:
-        """The same without secrets."""
+        """Return a copy of the value without secrets."""
         if isinstance(value, str):
             return self._text(value)
         if isinstance(value, list | tuple):
@@ -161,7 +164,7 @@ class Redactor:
         return REDACTED if isinstance(value, int) and _digits(value) in self._known else value
 
     def _held(self, key: str, value: Any, file_type: str | None) -> Any:
-        """What is shown under any other key; what names a part of the pipeline is never renamed."""
+        """Redact a value whose key names no secret; names of agents and models are not looked up."""
         if isinstance(value, str) and file_type is not None and key == "data":
             return in_file(value, self._text, file_type)
         if isinstance(value, str) and (key in _NAMES or (key == "name" and value.replace("_", "").isalpha())):
@@ -169,7 +172,7 @@ class Redactor:
         return self(value)
 
     def names_a_secret(self, key: str) -> bool:
-        """Whether a key is one whose value is a secret."""
+        """True if the value of this key is a secret."""
         if (known := self._asked.get(key)) is None:
             if len(self._asked) > 10_000:
                 self._asked.clear()
@@ -187,7 +190,7 @@ class Redactor:
         return not _ENDINGS.isdisjoint(ends) or _JOINED.search(words[-1]) is not None
 
     def _hidden(self, key: str, value: Any) -> Any:
-        """What is shown under a key that names a secret."""
+        """Redact a value whose key names a secret, and remember it."""
         if isinstance(value, list | tuple):
             return [self._hidden(key, item) for item in cast("list[Any]", value)]
         if isinstance(value, Mapping):
@@ -218,7 +221,7 @@ class Redactor:
             for before, length in sorted(self._lengths.get(token.group(), ()), key=lambda each: -each[1]):
                 start = token.start() - before
                 end = start + length
-                if start >= done and text[start:end] in self._known and not _goes_on(text, end):
+                if start >= done and text[start:end] in self._known and not _inside_word(text, end):
                     pieces += [text[done:start], REDACTED]
                     done = end
                     break
@@ -242,7 +245,7 @@ class Redactor:
         return _SCHEME.sub(_without_scheme, _without_user_in(text))
 
     def _without_named(self, text: str) -> str:
-        """The text, without the values that stand after names of secrets."""
+        """Replace the values that follow names of secrets in a text."""
         if "=" not in text and ":" not in text:
             return text
         pieces: list[str] = []
@@ -260,7 +263,7 @@ class Redactor:
         return "".join([*pieces, text[done:]]) if pieces else text
 
     def _named_value(self, text: str, named: re.Match[str]) -> tuple[int, int] | None:
-        """Where the value stands that a name in a text has, if it is a secret."""
+        """The start and end of the value after a name in a text; `None` if it is not a secret."""
         key, start = named["key"], named.end()
         in_url = named.start() > 0 and text[named.start() - 1] in "?&"
         if not self.names_a_secret(key) and not (in_url and _words(key)[-2:] in _SIGNED):
@@ -275,7 +278,7 @@ class Redactor:
         return None if not said or _is_count(key, said) else (start, start + len(said))
 
     def _after_colon(self, text: str, key: str, start: int) -> tuple[int, int] | None:
-        """Where a value stands after `name:`, which in prose is the beginning of a sentence."""
+        """The start and end of a value after `name:`; `None` if it looks like a sentence instead."""
         if _words(key)[-1] in _HEADERS and (line := _LINE.match(text, start)):
             said = line.group()
             if _KINDS.match(said) or ("=" in said and "cookie" in key.lower()):
@@ -287,13 +290,13 @@ class Redactor:
 
 
 def _file_type(value: Mapping[Any, Any]) -> str | None:
-    """The type of a file whose bytes stand in base64 under `data`."""
+    """The MIME type of a file that a mapping holds in base64 under `data`; `None` for other mappings."""
     found = value.get("mime_type", value.get("mimeType")) if "data" in value else None
     return found if isinstance(found, str) else None
 
 
 def _keyed(entries: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """The entries, without tokens of services as keys; each stays an entry of its own."""
+    """Make a dict of the entries; keys that are tokens become `[redacted]`, `[redacted] 2` and so on."""
     made: dict[str, Any] = {}
     for key, item in entries:
         shown = _without_issued(key)
@@ -308,13 +311,13 @@ def _without_issued(text: str) -> str:
 
 
 def _is_count(key: str, value: object) -> bool:
-    """Whether a value is a number of tokens, and not a token."""
+    """True if a value is a number of tokens, and not a token."""
     number = isinstance(value, int | float) or (isinstance(value, str) and value.isdecimal())
     return number and _words(key)[-1:] == ("tokens",)
 
 
 def _is_distinctive(value: str) -> bool:
-    """Whether a value is unlikely to stand in a text by chance, so that it is a secret there too."""
+    """True if a value is unlikely to occur in a text by chance, so that it is a secret there, too."""
     if len(value) < SHORTEST or _TOKENS.search(value) is None or value.lower() in _EMPTY:
         return False
     letters = any(char.isalpha() for char in value)
@@ -330,17 +333,13 @@ def _learnable(value: str) -> bool:
 
 
 def _digits(value: int) -> str:
-    """A number as text; Python refuses to write the largest."""
+    """A number as text; empty for huge numbers, which Python refuses to convert."""
     return str(value) if value.bit_length() < 256 else ""
 
 
-def _goes_on(text: str, end: int) -> bool:
-    """Whether a word goes on at a place of a text."""
-    return 0 < end < len(text) and _is_word(text[end]) and _is_word(text[end - 1])
-
-
-def _is_word(char: str) -> bool:
-    return char.isalnum() or char == "_"
+def _inside_word(text: str, end: int) -> bool:
+    """True if the characters before and at this position belong to one word."""
+    return 0 < end < len(text) and all(char.isalnum() or char == "_" for char in text[end - 1 : end + 1])
 
 
 def _without_user_in(text: str) -> str:
@@ -363,7 +362,7 @@ def _without_scheme(found: re.Match[str]) -> str:
 
 
 def _holds_a_password(text: str) -> bool:
-    """Whether it is a user and a password in base64."""
+    """True if the text is `user:password` in base64."""
     try:
         return b":" in base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
     except (binascii.Error, ValueError):
@@ -383,16 +382,16 @@ def safe_url(url: object) -> str:
     try:
         parts = urlsplit(text)
         host, port = parts.hostname or "", parts.port
-    except ValueError:  # where a password ends cannot be told
+    except ValueError:  # the end of the password is unknown
         return f"{scheme}://..."
-    if "@" in parts.path + parts.query + parts.fragment:  # likewise: it may have a sign that ends the host
+    if "@" in parts.path + parts.query + parts.fragment:  # the password may hold a sign that ends the host
         return f"{scheme}://..."
     host = f"[{host}]" if ":" in host else host
     return f"{scheme}://{host}{f':{port}' if port else ''}{parts.path}"
 
 
 def shown(name: str, value: Any) -> Any:
-    """The value of a field for a `repr`: what is a secret by its name, or by what it holds, is redacted.
+    """Redact the value of a field for a `repr`, if its name or its content is that of a secret.
 
     >>> shown("endpoint", "redis://:pw@host/queue"), shown("headers", {"Authorization": "x"})
     ('redis://[redacted]@host/queue', {'Authorization': '[redacted]'})

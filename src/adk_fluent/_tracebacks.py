@@ -1,9 +1,9 @@
-"""Short tracebacks: an error of ours shows the caller's lines, not those of this library and of ADK.
+"""Short tracebacks: an `ADKFluentError` shows the user's lines, not those of this library and of ADK.
 
-An error of a run comes through a hundred frames of tasks and generators, none of which the caller wrote.
-`brief()` stands around what a caller calls. It takes those frames out of the error, of its causes and of the
-errors of groups. Frames of the caller stay, such as those of a tool that raised. With
-`ADK_FLUENT_FULL_TRACEBACK=1` in the environment, all frames stay.
+An error of a run passes through a hundred frames of tasks and generators, none of which the user wrote.
+Every public function that runs something does so inside `brief()`. It removes those frames from the error,
+from its causes and from the errors of groups. The user's frames stay, such as those of a tool that raised.
+Set the environment variable `ADK_FLUENT_FULL_TRACEBACK=1` to keep all frames.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 FULL: Final = "ADK_FLUENT_FULL_TRACEBACK"
-"""The variable of the environment that keeps every frame."""
+"""Environment variable that keeps every frame."""
 
 _OWN: Final = ("adk_fluent", "google.adk")
 _CARRIERS: Final = (
@@ -29,11 +29,11 @@ _CARRIERS: Final = (
     *("google", "grpc", "httpx", "httpcore", "aiohttp", "anyio", "requests", "urllib3", "tenacity"),
     *("a2a", "anthropic", "litellm", "mcp", "openai", "opentelemetry", "pydantic", "temporalio"),
 )
-"""Packages that stand between a terminal and the caller's own function, or between it and a provider."""
+"""Packages whose frames lie between a terminal, the user's function and a provider's client."""
 
 
 class brief:  # written like contextlib's `suppress`
-    """Shorten the traceback of an error of ours that leaves this block, and of what it was raised from."""
+    """Shorten the tracebacks of an `ADKFluentError` that leaves this block, and of its causes."""
 
     def __enter__(self) -> None: ...
 
@@ -59,7 +59,7 @@ def briefly(call: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, CoroutineT
 def in_logs(error: BaseException) -> str:
     """Name an error for a log or a span: its class, its status, and where it was raised.
 
-    The message is left out, since it may quote a secret, a user, a model or a tool.
+    The result leaves out the message, because the message may quote a secret, a user, a model or a tool.
 
     >>> in_logs(ValueError("The password is wrong: hunter2")), in_logs(FileNotFoundError(2, "secret.txt"))
     ('ValueError', 'FileNotFoundError: No such file or directory')
@@ -83,7 +83,7 @@ def in_logs(error: BaseException) -> str:
 
 
 def _with_causes(error: BaseException) -> Iterator[BaseException]:
-    """An error, and all that a traceback of it shows before it."""
+    """An error, and all errors that its printed traceback includes."""
     found, waiting = set[int](), [error]
     while waiting:
         each = waiting.pop()
@@ -96,7 +96,7 @@ def _with_causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def _shortened(traceback: TracebackType | None) -> TracebackType | None:
-    """The frames from the caller's first one on, without those of ours and of ADK."""
+    """The frames from the user's first one on, without those of this library and of ADK."""
     frames = list(_frames(traceback))
     first = next((number for number, frame in enumerate(frames) if not _in(frame, _CARRIERS)), len(frames))
     shown: TracebackType | None = None
@@ -117,6 +117,6 @@ def _frames(traceback: TracebackType | None) -> Iterator[TracebackType]:
 
 
 def _in(frame: TracebackType, packages: tuple[str, ...]) -> bool:
-    """Whether a frame is of one of these packages; one without a module's name is the caller's."""
+    """True if a frame's module is in one of these packages; a frame without a module is the user's."""
     name = str(frame.tb_frame.f_globals.get("__name__", ""))
     return name.startswith(tuple(f"{package}." for package in packages)) or name in packages

@@ -1,4 +1,4 @@
-"""How a pipeline is run: limits, streaming, resumability, compaction, telemetry."""
+"""Configuration of runs: limits, streaming, resumability, compaction, caching and telemetry."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ def _json(value: object) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionConfig:
-    """When ADK summarises old events; see ADK's `EventsCompactionConfig`.
+    """Conditions under which ADK summarises old events; see ADK's `EventsCompactionConfig`.
 
     The model of the first agent in the expression writes the summaries.
 
     Attributes:
-        interval: invocations between two summaries.
-        overlap: invocations that two summaries share.
-        token_threshold: summarise when a prompt grows past this many tokens; needs `event_retention_size`.
-        event_retention_size: events that are kept as they are; needs `token_threshold`.
+        interval: number of invocations between two summaries.
+        overlap: number of invocations that two summaries share.
+        token_threshold: summarise when a request has more tokens than this; needs `event_retention_size`.
+        event_retention_size: number of newest events that are never summarised; needs `token_threshold`.
     """
 
     interval: int = 10
@@ -63,20 +63,20 @@ class CompactionConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TelemetryConfig:
-    """What is told of runs through OpenTelemetry: ADK's spans, with what adk-fluent adds, and metrics.
+    """Spans and metrics of runs through OpenTelemetry: ADK's spans, and the attributes that adk-fluent adds.
 
-    A provider that the application has set is kept; exporters are added to it. Without one, a provider is set
-    when there is something to export to: one of these exporters, or what `OTEL_EXPORTER_OTLP_ENDPOINT` names.
-    It is set up when an expression is first compiled with this configuration.
+    If the application has set a provider, the exporters are added to it. Otherwise a provider is set if there
+    is an exporter: one of `custom_exporters`, or the server that `OTEL_EXPORTER_OTLP_ENDPOINT` names. This
+    happens when an expression is first compiled with this configuration.
 
     Attributes:
         trace_to_cloud: send spans to Google Cloud Trace, with the credentials that Google's libraries find.
-        capture_content: put what is said to and by models on the spans. ADK keeps it in environment variables
-            on 1.x, so for the whole process: only if every configuration there asks for it. A variable that
-            is set already wins.
+        capture_content: put the text of requests and responses on the spans. On ADK 1.x this switch is an
+            environment variable of the whole process: it is set only if every configuration in the process
+            asks for it, and a variable that is set already wins.
         custom_exporters: OpenTelemetry span exporters, span processors, metric readers or metric exporters.
-        enable_cost_metrics: say what model calls cost: `adk_fluent.cost_usd` on spans, and the metric
-            `adk_fluent.llm.cost`, for models whose price is known.
+        enable_cost_metrics: record the cost of model calls, in USD, for models whose price is known: as
+            `adk_fluent.cost_usd` on spans, and as the metric `adk_fluent.llm.cost`.
 
     Raises:
         ArgumentError: a value is of the wrong kind.
@@ -111,17 +111,17 @@ class TelemetryConfig:
 
 
 _EXPORTING = ("export", "on_end", "collect")
-"""What an exporter, a span processor and a metric reader are known by."""
+"""The methods by which an exporter, a span processor and a metric reader are recognized."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextCacheConfig:
-    """When a provider caches the unchanging part of requests; see ADK's `ContextCacheConfig`.
+    """Conditions under which a provider caches the constant part of requests; see ADK's `ContextCacheConfig`.
 
     Attributes:
-        cache_intervals: runs that use one cache before it is made anew; 1 to 100.
-        ttl_seconds: seconds that a cache is kept.
-        min_tokens: tokens that a request has before it is cached.
+        cache_intervals: number of runs that use one cache before a new one is made; 1 to 100.
+        ttl_seconds: lifetime of a cache in seconds.
+        min_tokens: least number of tokens of a request that is cached.
     """
 
     cache_intervals: int = 10
@@ -151,18 +151,18 @@ class _CacheSettings(Protocol):
 
 
 def _caching(given: Any) -> Any:
-    """Ours for a `ContextCacheConfig` of ADK's; anything else as it is.
+    """Convert ADK's `ContextCacheConfig` into ours; return any other value unchanged.
 
     Raises:
-        ArgumentError: it has HTTP options, which ours cannot hold.
+        ArgumentError: ADK's configuration has HTTP options, which ours cannot hold.
     """
     kind: type[object] = type(cast(object, given))
     if kind.__name__ != "ContextCacheConfig" or not kind.__module__.startswith("google.adk."):
         return given
     if getattr(given, "create_http_options", None) is not None:
         raise ArgumentError(
-            "ExecutionConfig(context_cache=...): create_http_options cannot be kept here. Leave it out, or "
-            "set context_cache_config on the App that to_app() gives."
+            "ExecutionConfig(context_cache=...): create_http_options cannot be set here. Leave it out, or "
+            "set context_cache_config on the App that to_app() returns."
         )
     return ContextCacheConfig(
         cache_intervals=given.cache_intervals, ttl_seconds=given.ttl_seconds, min_tokens=given.min_tokens
@@ -171,30 +171,30 @@ def _caching(given: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=True)
 class ExecutionConfig:
-    """How a pipeline is run.
+    """Settings of a run, as `run(config=)` and the other terminals take them.
 
     Attributes:
         app_name: the ADK app's name; a Python identifier.
-        max_llm_calls: model calls allowed in one run, 500 by default; ADK raises when they are used up.
-        timeout_seconds: seconds one run may work; then `AgentTimeoutError` is raised. What the program does
-            with the events of a stream takes none of them, nor does storing them.
-        streaming_mode: `sse` gives partial events as the model generates, `none` only whole ones; by default
-            `stream` uses `sse` and everything else `none`.
-        resumable: whether a run can pause and go on later, even in another process; by default it can when
+        max_llm_calls: most model calls of one run, 500 by default; ADK raises an error at the next call.
+        timeout_seconds: time limit of one run in seconds; beyond it `AgentTimeoutError` is raised. The time
+            in which the program handles the events of a stream, or a store writes them, does not count.
+        streaming_mode: `sse` yields partial events while the model generates, `none` only whole events. By
+            default `stream` uses `sse` and every other terminal `none`.
+        resumable: True if a run can pause and continue later, even in another process. By default it can if
             the expression holds a gate or a tool that asks for confirmation.
-        compaction: when old events are summarised.
-        context_cache: when a provider caches the unchanging part of requests (Gemini does); ADK's own
-            `ContextCacheConfig` is taken, too.
-        contracts: what making an app does with what the contract check finds: `log` it, once, on the logger
-            `adk_fluent.contracts`; raise `ContractError` for an `error`; or `off`. By default it is logged,
-            and a run in a new session that must fail for want of a key raises `UnfilledKeyError`, which is
-            a `ContractError`, before it begins.
+        compaction: conditions under which ADK summarises old events.
+        context_cache: conditions under which a provider caches the constant part of requests (Gemini does);
+            ADK's own `ContextCacheConfig` is accepted, too.
+        contracts: use of the contract check's findings when an app is built. `log` writes each once to the
+            logger `adk_fluent.contracts`; `error` raises `ContractError` for an error; `off` ignores them.
+            By default they are logged, and a run in a new session that must fail because a state key is
+            missing raises `UnfilledKeyError`, which is a `ContractError`, before it begins.
         custom_metadata: JSON-able data that ADK puts on every event of the run.
-        telemetry: what is told of the run through OpenTelemetry; by default nothing but what ADK tells.
-        durable: `local` keeps what happens in the folder `.adk-fluent`, so that a run goes on after a crash
-            of this process, when the same session and prompt are run again; needs the extra `durable-local`.
-        tools_in_threads: whether tools that are not async are called in threads, so that one that blocks does
-            not stop other runs; `T.fn(f, in_thread=False)` says it of one tool.
+        telemetry: spans and metrics of the run; by default only ADK's own.
+        durable: `local` stores each effect in the folder `.adk-fluent`. If this process crashes, run the same
+            session and prompt again, and the run continues. It needs the extra `durable-local`.
+        tools_in_threads: True (the default) if tools that are not async are called in threads, so that a tool
+            that blocks does not stop other runs. `T.fn(f, in_thread=False)` sets it for one tool.
 
     Raises:
         ArgumentError: a value is out of range.
@@ -216,7 +216,7 @@ class ExecutionConfig:
     def __post_init__(self) -> None:
         name, seconds = self.app_name, self.timeout_seconds
         named = isinstance(name, str) and name.isidentifier() and name != "user"  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
-        self._check("app_name", named, "ADK wants a Python identifier, not 'user'")
+        self._check("app_name", named, "ADK requires a Python identifier other than 'user'")
         self._check("max_llm_calls", _whole(self.max_llm_calls, 1), "it is a positive whole number")
         self._check("timeout_seconds", seconds is None or _positive(seconds), "it is a positive number")
         modes = (None, *STREAMING_MODES)
@@ -246,10 +246,10 @@ class ExecutionConfig:
 
 
 def execution_config(given: object) -> ExecutionConfig:
-    """The configuration given, or the default one for `None`.
+    """Return `given`, or the default configuration for `None`.
 
     Raises:
-        ArgumentError: it is something else.
+        ArgumentError: `given` is something else.
     """
     if given is None:
         return ExecutionConfig()

@@ -1,4 +1,4 @@
-"""The kinds of content that agents take and give."""
+"""The kinds of content, such as text and images, that agents accept and produce."""
 
 from adk_fluent._lazy import listing
 from adk_fluent.ir.annotations import ContentSpec, Modality

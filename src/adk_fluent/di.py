@@ -1,4 +1,4 @@
-"""Dependency injection: what tools, callbacks and steps are given by name, and how long it lives."""
+"""Dependency injection: objects that tools, callbacks and steps receive by name, and their lifetime."""
 
 from __future__ import annotations
 

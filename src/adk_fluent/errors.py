@@ -1,7 +1,7 @@
-"""Every error that adk-fluent raises on purpose.
+"""All errors that adk-fluent raises on purpose.
 
-All derive from `ADKFluentError`. Each message is one line that says what was wrong, which agent or
-state key it concerns, and what to do about it.
+They derive from `ADKFluentError`. Each message is one line: what is wrong, which agent or state key it
+concerns, and what to do about it.
 
     >>> from adk_fluent.errors import ADKFluentError, InvalidNameError
     >>> issubclass(InvalidNameError, ADKFluentError)
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from adk_fluent.backends.events import RunResult
 
 MAX_CAUSE: Final = 300
-"""Characters that a message takes over of another error's; providers answer with whole JSON documents."""
+"""Most characters of another error that a message quotes; providers answer with whole JSON documents."""
 
 _EXTRAS: Final[Mapping[str, str]] = {
     "a2a": "'google-adk[a2a]'",
@@ -38,11 +38,11 @@ _EXTRAS: Final[Mapping[str, str]] = {
 
 
 class ADKFluentError(Exception):
-    """Base of every error raised on purpose; catch it to catch them all.
+    """Base class of all errors of adk-fluent; catch it to catch them all.
 
     Attributes:
-        answers: where it ended a `map`, the answers to the other prompts: the index of the prompt → its
-            answer; else `None`.
+        answers: if the error ended a `map`, the answers to the other prompts, by the index of the prompt;
+            else `None`.
     """
 
     answers: Mapping[int, Any] | None = None
@@ -52,7 +52,7 @@ class ADKFluentError(Exception):
 
 
 class ExpressionError(ADKFluentError):
-    """An expression was put together wrongly: an empty pipeline, a wrong type, a missing key."""
+    """An expression is invalid: an empty pipeline, a wrong type, a missing key."""
 
 
 class InvalidNameError(ExpressionError):
@@ -60,73 +60,73 @@ class InvalidNameError(ExpressionError):
 
 
 class DuplicateNameError(ExpressionError):
-    """Two different nodes of one tree have the same name; equal ones are a reuse and are fine."""
+    """Two different nodes of one tree have the same name. Equal nodes may: that is one node, used twice."""
 
 
 class ArgumentError(ExpressionError, TypeError):
-    """An argument of the wrong type; also a `TypeError`, so generic handlers see it."""
+    """An argument has a wrong type or value; also a `TypeError`, so generic handlers catch it."""
 
 
 class UnknownMethodError(ExpressionError, AttributeError):
-    """A method or factory that does not exist; also an `AttributeError`, so `hasattr` works."""
+    """A method or factory does not exist; also an `AttributeError`, so `hasattr` works."""
 
 
 class CycleError(ExpressionError):
-    """An expression that could only run for ever, such as an unconditional transfer to its own parent."""
+    """An expression would run for ever, as with an unconditional transfer to its own parent."""
 
 
 class SchemaError(ExpressionError):
-    """A `StateSchema` class that cannot be: a type that state cannot hold, two scopes, a taken name."""
+    """A `StateSchema` class is invalid: a type that state cannot hold, two scopes, a reserved name."""
 
 
 class SchemaCompositionError(SchemaError):
-    """Two schemas that are joined, or a schema and its parent, declare one field differently."""
+    """Two joined schemas, or a schema and its parent, declare one field differently."""
 
 
 # --- The expression cannot be compiled or stored. -------------------------------------------------
 
 
 class CompileError(ADKFluentError):
-    """The running ADK, or the chosen target, cannot express this node."""
+    """The installed ADK, or the chosen target, cannot express a node."""
 
 
 class UnsupportedNodeError(CompileError):
-    """A backend does not handle this node type; the message names the node and the backend."""
+    """A backend does not support a node type; the message names the node and the backend."""
 
 
 class BoundaryError(CompileError):
-    """A pipeline cannot be cut where an execution boundary says; the message names what is in the way."""
+    """A pipeline cannot be cut at an execution boundary; the message names the obstacle."""
 
 
 class ContractError(ADKFluentError):
-    """A contract check found errors that stop a build or a run; one paragraph per finding."""
+    """The contract check found errors that stop a build or a run; one paragraph per finding."""
 
 
 class BackendError(ADKFluentError):
-    """A backend was asked for what it cannot do; the message names it, the terminal, and what to do."""
+    """A backend does not support an operation; the message names both, and what to do."""
 
 
 class EngineError(BackendError):
-    """A durable engine is not there, refuses, or has no worker for what it was asked to run."""
+    """A durable engine cannot be reached, refuses a run, or has no worker for it."""
 
 
 class RecordingError(ADKFluentError):
-    """A file that is no whole recording, one of a newer kind, or what a recording cannot give."""
+    """A file is not a whole recording, has a newer format, or does not hold the requested part."""
 
 
 class CodecError(ADKFluentError):
-    """A node that cannot be written as JSON, or JSON that is not a node."""
+    """A node cannot be written as JSON, or JSON is not a node."""
 
 
 # --- The run went wrong. --------------------------------------------------------------------------
 
 
 class RunError(ADKFluentError):
-    """Base of errors raised while a pipeline runs, and what an error event raises that nothing catches.
+    """Base class of errors while a pipeline runs; also raised for an error event that nothing catches.
 
     Attributes:
-        result: the events, state and usage of the run until then; `None` if it had not begun. `run`, `ask`,
-            `map`, `stream`, `session` and `resume` set it.
+        result: the events, state and usage of the run up to the error; `None` if no run had begun. `run`,
+            `ask`, `map`, `stream`, `session` and `resume` set it.
 
     Example:
         >>> import asyncio
@@ -145,7 +145,7 @@ class RunError(ADKFluentError):
 
 
 def no_answer(agent: str, problem: str) -> str:
-    """The message for an agent whose model reported a failure that nothing caught."""
+    """The error message for an agent whose model reported a failure that nothing caught."""
     return (
         f"{agent!r} gave no answer but an error: {sentence(problem)} Give it a fallback ({agent} // other), "
         "or catch RunError."
@@ -160,14 +160,14 @@ class MissingKeyError(RunError, KeyError):
 
 
 class UnfilledKeyError(ContractError, MissingKeyError):
-    """A run in a new session that must fail for want of a state key; it was refused before a model was asked.
+    """A run in a new session would fail because a state key is missing. It was refused before any model call.
 
     `ExecutionConfig(contracts="log")` runs it anyway.
     """
 
 
 class StateKeyError(MissingKeyError):
-    """A state key that is not set where a schema's field is read, or that a bound schema does not declare."""
+    """A schema's field is read but not set, or a bound schema does not declare a key."""
 
 
 class UnknownFieldError(StateKeyError, AttributeError):
@@ -175,49 +175,49 @@ class UnknownFieldError(StateKeyError, AttributeError):
 
 
 class StateTypeError(RunError, TypeError):
-    """A state value that is not of the type its schema declares, breaks a constraint, or fits no store."""
+    """A state value has not the declared type, breaks a constraint, or cannot be stored."""
 
 
 class ReadOnlyStateError(RunError, TypeError):
-    """A write where state can only be read: an instruction, a predicate, a transform's argument."""
+    """Code wrote to state where it may only read: an instruction, a predicate, a transform's argument."""
 
 
 class StateGuardError(RunError):
-    """`S.guard`, `S.require` or `S.validate` found state that does not hold what it must."""
+    """`S.guard`, `S.require` or `S.validate` found that state breaks its condition."""
 
 
 class StepError(RunError):
-    """A function of yours that is a step, or part of one, raised; its error is the `__cause__`."""
+    """A function of yours that is a step, or part of a step, raised; its error is the `__cause__`."""
 
 
 class ToolError(RunError):
-    """A tool raised, and nothing caught it; its error is the `__cause__`."""
+    """A tool raised an error that nothing caught; that error is the `__cause__`."""
 
 
 class CallbackError(RunError):
-    """A callback, planner, code executor, toolset or plugin raised, and nothing caught it.
+    """A callback, planner, code executor, toolset or plugin raised an error that nothing caught.
 
-    Its error is the `__cause__`.
+    That error is the `__cause__`.
     """
 
 
 class MiddlewareError(RunError):
-    """A hook of a middleware raised, or gave what cannot be used; its error is the `__cause__`."""
+    """A hook of a middleware raised, or returned an invalid value; its error is the `__cause__`."""
 
 
 class ResourceError(RunError):
-    """A function was to be given what is not there: nobody injects it, or it could not be opened.
+    """A function needs a resource that is not injected, or that could not be opened.
 
-    What a resource's factory raised is the `__cause__`.
+    If the resource's factory raised an error, that error is the `__cause__`.
     """
 
 
 class ModelError(RunError):
-    """A model could not be asked, or its provider refused; that error is the `__cause__`."""
+    """A model call failed, or the provider refused it; that error is the `__cause__`."""
 
 
 class ModelTimeoutError(ModelError, TimeoutError):
-    """A model call did not end in the seconds that the `timeout` middleware gives; also a `TimeoutError`."""
+    """A model call exceeded the seconds of the `timeout` middleware; also a `TimeoutError`."""
 
 
 class BudgetError(RunError):
@@ -225,10 +225,10 @@ class BudgetError(RunError):
 
 
 class RateLimitError(ModelError):
-    """A `rate_limiter` that refuses had no call left; the call was not made.
+    """A `rate_limiter` refused a model call because its limit is reached; the call was not made.
 
     Attributes:
-        retry_after: seconds until one is free.
+        retry_after: seconds until the next call is allowed.
     """
 
     retry_after: float = 0.0
@@ -238,7 +238,7 @@ class CircuitOpenError(ModelError):
     """A `circuit_breaker` has stopped calls to a model that kept failing; the call was not made.
 
     Attributes:
-        retry_after: seconds until one call is let through to see whether the model answers again.
+        retry_after: seconds until one call is allowed again, to test if the model has recovered.
     """
 
     retry_after: float = 0.0
@@ -249,7 +249,7 @@ class ContextError(RunError):
 
 
 class PredicateError(RunError):
-    """A predicate or condition raised (the cause is chained), or must be awaited where nothing awaits it."""
+    """A predicate or condition raised, or is async where it must not be; its error is the `__cause__`."""
 
 
 class TransformError(RunError):
@@ -257,15 +257,15 @@ class TransformError(RunError):
 
 
 class ArtifactError(RunError):
-    """An artifact that is not there, or cannot be read or written; or there is no artifact service."""
+    """An artifact does not exist, or cannot be read or written, or there is no artifact service."""
 
 
 class AnswerError(RunError, ValueError):
-    """An agent's answer is not what its `returns` promises; also a `ValueError`.
+    """An agent's answer does not match the type of its `returns`; also a `ValueError`.
 
     Attributes:
-        agent: who answered, or should have.
-        reason: what is wrong with the answer.
+        agent: name of the agent that answered, or should have.
+        reason: the fault of the answer.
     """
 
     def __init__(self, message: str = "", *, agent: str = "", reason: str = "") -> None:
@@ -275,14 +275,14 @@ class AnswerError(RunError, ValueError):
 
 
 class AskAgain(RunError):
-    """Raise it in a tool, and the model gets the reason as the tool's result, and may call the tool again.
+    """Raise it in a tool: the model receives the reason as the tool's result, and may call the tool again.
 
-    Each tool may do so once in a row, unless `retries` or those of the agent's `.returns` say more; then the
-    run ends with a `ToolError`. A call that succeeds starts the count again.
+    A tool may raise it once in a row, or more often if `retries` here or in the agent's `.returns` is larger.
+    Beyond that, the run ends with a `ToolError`. A call that succeeds starts the count again.
 
     Attributes:
-        reason: what the model is told.
-        retries: how often in a row the tool may ask again.
+        reason: the text that the model receives.
+        retries: most times in a row that the tool may raise it; 1 by default.
 
     Example:
         >>> import asyncio
@@ -300,17 +300,17 @@ class AskAgain(RunError):
 
     def __init__(self, reason: str = "", *, retries: int = 1) -> None:
         if not isinstance(reason, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
-            raise ArgumentError(f"AskAgain() takes what the model is told, as text, not {reason!r:.40}.")
+            raise ArgumentError(f"AskAgain() takes the reason for the model as text, not {reason!r:.40}.")
         super().__init__(reason)
         self.reason: str = reason or "Call it again, with other arguments."
         self.retries: int = whole_number(retries, "AskAgain(retries=)")
 
 
 def whole_number(value: object, where: str) -> int:
-    """A whole number that a user gave, not below zero.
+    """Return `value` if it is a whole number, 0 or more.
 
     Raises:
-        ArgumentError: it is none.
+        ArgumentError: `value` is something else; the message begins with `where`.
 
     >>> whole_number(2, "returns(retries=)")
     2
@@ -321,34 +321,34 @@ def whole_number(value: object, where: str) -> int:
 
 
 class AgentTimeoutError(RunError, TimeoutError):
-    """An expression did not finish in the seconds it was given; also a `TimeoutError`."""
+    """An expression did not finish within its time limit; also a `TimeoutError`."""
 
 
 class RemoteError(RunError):
-    """A remote agent failed, and nothing stood in for it; the message names it and its endpoint."""
+    """A remote agent failed and has no fallback; the message names it and its endpoint."""
 
 
 class SerializationError(RunError, TypeError):
-    """A value that cannot cross an execution boundary, or data that did not come from one."""
+    """A value cannot cross an execution boundary, or data did not come from one."""
 
 
 class SegmentError(RunError):
-    """A segment failed where it ran, or nobody ran it; the message names the segment, and what happened."""
+    """A segment failed, or no worker ran it; the message names the segment and the reason."""
 
 
 class SessionError(RunError):
-    """A session, invocation or approval that does not exist where one is needed."""
+    """A session, invocation or approval does not exist."""
 
 
 class SessionConflictError(SessionError):
-    """Somebody else wrote to a session while a run was on its way in it; running the prompt again is safe.
+    """Another process or task wrote to a session during a run; running the prompt again is safe.
 
     The store's own error is the `__cause__`.
     """
 
 
 class SessionStoreError(SessionError):
-    """A session store could not be reached, or refused what it was given; its error is the `__cause__`."""
+    """A session store could not be reached, or refused a value; its error is the `__cause__`."""
 
 
 class EventLoopError(RunError):
@@ -356,21 +356,21 @@ class EventLoopError(RunError):
 
 
 class MockError(RunError):
-    """A scripted model has no (more) response for an agent."""
+    """A scripted model has no response, or none left, for an agent."""
 
 
 class RealModelError(MockError):
-    """A test would ask a real model, and nothing allows it."""
+    """A test would ask a real model, which is forbidden unless the test allows it."""
 
 
 class ReplayError(MockError):
-    """A replay was asked for what its recording does not hold; the message shows what differs."""
+    """A replay needs an effect that its recording does not hold; the message shows the difference."""
 
 
 def install(extra: str) -> str:
     """The command that installs the packages of an extra.
 
-    It names the packages, since `adk-fluent` is another project on the public registry.
+    It names the packages, because another project has the name `adk-fluent` on the public registry.
 
     >>> install("cost")
     "pip install 'genai-prices>=0.2' (the extra 'cost')"
@@ -379,7 +379,7 @@ def install(extra: str) -> str:
 
 
 def on_one_line(text: object) -> str:
-    """A text, or the message of an error, on one line.
+    """Join the lines of a text, or of an error's message, to one line.
 
     >>> on_one_line(ValueError("first\\n  second"))
     'first second'
@@ -388,7 +388,7 @@ def on_one_line(text: object) -> str:
 
 
 def what_happened(error: BaseException) -> str:
-    """The type and message of an error, on one line, cut where it gets long.
+    """The type and message of an error on one line; the message is cut after `MAX_CAUSE` characters.
 
     >>> what_happened(ValueError("first\\n  second"))
     'ValueError: first second'
@@ -398,7 +398,7 @@ def what_happened(error: BaseException) -> str:
 
 
 def sentence(text: str) -> str:
-    """The text with a full stop, unless it ends a sentence already.
+    """Add a full stop to the text, unless it ends with a punctuation mark already.
 
     >>> sentence("KeyError: 'x'"), sentence("Really?")
     ("KeyError: 'x'.", 'Really?')
@@ -407,27 +407,27 @@ def sentence(text: str) -> str:
 
 
 class EvalError(ADKFluentError):
-    """An evaluation that cannot be: a case, metric, judge or file that is wrong; nothing was run."""
+    """An evaluation is invalid: a case, metric, judge or file is wrong. Nothing was run."""
 
 
 class MissingExtraError(ADKFluentError):
-    """A feature needs a package that an extra of adk-fluent brings; the message names the extra."""
+    """A feature needs an extra that is not installed; the message names the extra."""
 
 
 class TelemetryError(ADKFluentError):
-    """Spans or metrics cannot go where a `TelemetryConfig` wants them."""
+    """Spans or metrics cannot be exported as a `TelemetryConfig` asks."""
 
 
 class DirectoryError(ADKFluentError):
-    """A directory of agents cannot be asked, or refused what it was asked; the message names it."""
+    """A directory of agents cannot be reached, or refused a request; the message names it."""
 
 
 class ServerError(ADKFluentError):
-    """A server cannot listen where it should, does not listen, or does so already."""
+    """A server cannot listen at its address, is not started, or is started already."""
 
 
 class LocalModelError(ADKFluentError):
-    """The embedded model cannot be loaded, or cannot answer this request (`adk_fluent.local`)."""
+    """The embedded model cannot be loaded, or cannot answer a request (`adk_fluent.local`)."""
 
 
 def __dir__() -> list[str]:

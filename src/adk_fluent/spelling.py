@@ -1,16 +1,23 @@
-"""The known name that a misspelt one was meant to be: the one place that looks for it."""
+"""Suggestions for misspelt names: "Did you mean ...?"
+
+- `did_you_mean` is the end of an error message.
+- `Spelling` looks for slips among many names, as the contract checks need it.
+- `Namespace` is the metaclass of classes that hold factories, such as `S` and `T`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final, Never
+
+from adk_fluent.errors import UnknownMethodError
 
 LONGEST_SLIP: Final = 100
-"""Longer words are no slips of the pen, and comparing them letter by letter takes ever longer."""
+"""Longest word, in characters, that is compared; the time of a comparison grows with the length."""
 _ALIKE: Final = 0.65
-"""How much of two words must be the same: `intent` is no slip of `note`, with which it shares 0.6."""
+"""Least similarity of a word and a suggestion, from 0 to 1: `intent` and `note` have 0.6."""
 _FEW: Final = 200
-"""Up to this many names are also compared letter by letter for a hint; that takes time for each of them."""
+"""Most names that `Spelling.like` compares letter by letter; each comparison takes time."""
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
@@ -26,13 +33,13 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     from difflib import get_close_matches
 
     near = get_close_matches(word, list(known), n=3, cutoff=_ALIKE)
-    # Two letters that changed places are the commonest slip, and difflib takes a missing one for less.
+    # Two swapped letters are the most common slip, but difflib prefers a name with a letter less.
     near.sort(key=lambda name: sorted(name) != sorted(word))
     return f" Did you mean {near[0]!r}?" if near else ""
 
 
 class Spelling:
-    """Finds names that differ in one letter, in case, or by two neighbours swapped, however many there are.
+    """Find names that differ in one letter, in case, or by two swapped neighbours, among any number of names.
 
     Args:
         names: the names that exist, the most likely first.
@@ -51,7 +58,7 @@ class Spelling:
                 self._forms.setdefault(form, []).append(name)
 
     def meant(self, word: str) -> str | None:
-        """The name that `word` is a slip of, if there is one."""
+        """The name that `word` is a slip of, or `None`."""
         for form in _forms(word):
             for name in self._forms.get(form, ()):
                 if name != word and abs(len(name) - len(word)) <= 1:
@@ -59,7 +66,7 @@ class Spelling:
         return None
 
     def like(self, word: str) -> str | None:
-        """The name that `word` resembles, more loosely; for hints."""
+        """The name that `word` resembles, or `None`; looser than `meant`, for hints."""
         if (meant := self.meant(word)) is not None or len(self._names) > _FEW or len(word) > LONGEST_SLIP:
             return meant
         from difflib import get_close_matches
@@ -69,9 +76,33 @@ class Spelling:
 
 
 def _forms(word: str) -> Iterator[str]:
-    """The word without regard to case: whole, and, if it is of common length, without each one letter."""
+    """The word in lower case; and, if it has 4 to `LONGEST_SLIP` letters, the word without each of them."""
     plain = word.casefold()
     yield plain
     if 3 < len(plain) <= LONGEST_SLIP:
         for index in range(len(plain)):
             yield plain[:index] + plain[index + 1 :]
+
+
+class Namespace(type):
+    """Metaclass of classes that hold factories: an unknown factory raises an error with the nearest name.
+
+    If users know the class by another name than its own, the class states that name as `_called`.
+
+    >>> class F(metaclass=Namespace):
+    ...     @staticmethod
+    ...     def rename(): ...
+    >>> F.renme  # doctest: +IGNORE_EXCEPTION_DETAIL
+    Traceback (most recent call last):
+    UnknownMethodError: F has no 'renme'. Did you mean 'rename'?
+    """
+
+    if not TYPE_CHECKING:  # a type checker that saw it would accept any name
+
+        def __getattr__(cls, name: str) -> Never:
+            if name.startswith("_"):
+                raise AttributeError(name)
+            known = [known for known in vars(cls) if not known.startswith("_")]
+            near = did_you_mean(name, known) or f" It has {', '.join(known)}."
+            called = vars(cls).get("_called", cls.__name__)
+            raise UnknownMethodError(f"{called} has no {name!r}.{near}")

@@ -1,4 +1,4 @@
-"""How text travels from one step to the next."""
+"""`EdgeSemantics`: how text travels from one step to the next, as `.stream_to()` sets it."""
 
 from adk_fluent._lazy import listing
 from adk_fluent.ir.annotations import EdgeSemantics

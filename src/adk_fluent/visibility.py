@@ -1,4 +1,4 @@
-"""Who sees what a step says: the user, only the other agents, or nobody because it says nothing."""
+"""Visibility of steps: `user`, `internal` (only other agents see the text) or `zero_cost` (no text)."""
 
 from __future__ import annotations
 

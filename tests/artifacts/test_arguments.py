@@ -81,16 +81,16 @@ BAD: list[tuple[Any, str]] = [
     (lambda: ANY.for_llm(""), "A.for_llm() takes a filename such as 'report.md', and '' is empty."),
     (
         lambda: ANY.publish("my report.md"),
-        "A.publish(): 'my report.md' gives no name that a state key could have; say which: from_key='...'.",
+        "A.publish(): 'my report.md' cannot be a state key; name one: from_key='...'.",
     ),
     (
         lambda: ANY.load("2024.md"),
-        "A.load(): '2024.md' gives no name that a state key could have; say which: into_key='...', with "
+        "A.load(): '2024.md' cannot be a state key; name one: into_key='...', with "
         "A.snapshot('2024.md', into_key='...').",
     ),
     (
         lambda: ANY.snapshot("{topic}.md"),
-        "A.snapshot(): '{topic}.md' gives no name that a state key could have; say which: into_key='...'.",
+        "A.snapshot(): '{topic}.md' cannot be a state key; name one: into_key='...'.",
     ),
     (
         lambda: ANY.publish("a.md", from_key=""),

@@ -712,6 +712,6 @@ async def test_a_backend_that_holds_none() -> None:
         def stream(self, compiled: Any, prompt: Any, *_: Any, **options: Any) -> AsyncIterator[AgentEvent]:
             return aiter_of_nothing()
 
-    with pytest.raises(BackendError, match="Plain holds no live conversations"):
+    with pytest.raises(BackendError, match="Plain has no live conversations"):
         async with A.live(backend=Plain()):
             """It does not open."""

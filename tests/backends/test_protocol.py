@@ -196,7 +196,7 @@ async def test_what_is_no_event_is_named() -> None:
             yield "hello"
 
     for call in (A.run("hi", backend=Talking()), read(A.stream("hi", backend=Talking()))):
-        with pytest.raises(BackendError, match=r"^Talking gave str 'hello' as an event .*AgentEvent\("):
+        with pytest.raises(BackendError, match=r"^Talking returned str 'hello' as an event .*AgentEvent\("):
             await call
 
 
@@ -232,7 +232,7 @@ async def test_what_is_no_backend_is_refused() -> None:
         async def run(self, compiled: Any, prompt: Any, **options: Any) -> list[AgentEvent]:
             return []
 
-    for wrong, hint in ((Half(), r"It has no stream\(\)\.$"), (Toy, r"Make one of it: Toy\(\.\.\.\)\.$")):
+    for wrong, hint in ((Half(), r"It has no stream\(\)\.$"), (Toy, r"Create one: Toy\(\.\.\.\)\.$")):
         options: dict[str, Any] = {"backend": wrong}
         with pytest.raises(ArgumentError, match=hint):
             await A.run("hi", **options)

@@ -16,7 +16,7 @@ from adk_fluent.backends.adk.running.backend import ADKBackend, Compiled, defaul
 from adk_fluent.backends.recent import EXPRESSIONS, FORMS, Recent, forms_of
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.expr.base import Expr
-from adk_fluent.expr.running import Run
+from adk_fluent.expr.expression_run import Run
 from adk_fluent.testing import MockBackend, mock_backend
 from tests.backends.support import PlainLlm, reply, script
 

@@ -191,7 +191,7 @@ async def test_a_conversation_forgets_its_session(
         await chat.send("hi")
         assert await stored(service) == [chat.session_id]
     assert await stored(service) == []
-    with pytest.raises(SessionError, match=r"is over and its session forgotten.*session\(keep=True\)"):
+    with pytest.raises(SessionError, match=r"is over and its session deleted.*session\(keep=True\)"):
         await chat.send("still there?")
     with pytest.raises(SessionError, match="is over"):
         await chat.resume({"x": True})

@@ -21,7 +21,7 @@ from adk_fluent.backends.events import RunResult, final_text
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.errors import ArgumentError, EventLoopError
 from adk_fluent.expr.base import Expr
-from adk_fluent.expr.running import Run
+from adk_fluent.expr.expression_run import Run
 from adk_fluent.ir import AgentNode, rewrite
 from adk_fluent.testing import mock_backend
 from tests.backends.support import (

@@ -359,7 +359,7 @@ def test_a_native_agent_that_nobody_knows_is_told() -> None:
         """An agent written by hand."""
 
     said = "\n".join(estimate_cost(a >> Own(name="own"), prices=PRICES).assumptions)
-    assert "own is a native agent that nobody has looked into; what it costs is not in here" in said
+    assert "own is a native agent whose models are unknown; its cost is not included" in said
     assert "served elsewhere" not in said
 
 
@@ -370,14 +370,14 @@ def test_what_planners_and_code_executors_add_is_not_foreseen() -> None:
 
     pipeline = a.planner(PlanReActPlanner()) >> b.code_executor(UnsafeLocalCodeExecutor())
     told = estimate_cost(pipeline, prices=PRICES).assumptions
-    assert "a: what its planner adds is not in here" in told
-    assert "b: what its code executor adds is not in here" in told
+    assert "a: the tokens of its planner are not included" in told
+    assert "b: the tokens of its code executor are not included" in told
 
 
 def test_what_middleware_does_is_not_foreseen() -> None:
     """Answers from a store, more attempts and other models of middleware are told not to be in the sums."""
     found = estimate_cost((a.middleware(retry()) >> b).middleware(cache()), prices=PRICES)
-    assert "what middleware (Cache, Retry) adds or spares is not in here" in found.assumptions
+    assert "the effect of middleware (Cache, Retry) is not included" in found.assumptions
     assert "middleware" not in str(estimate_cost(a, prices=PRICES))
 
 
@@ -460,14 +460,16 @@ def test_an_agent_in_a_tool_reads_the_request_alone() -> None:
 
 
 def test_native_agents_in_tools() -> None:
-    """One that was built of an expression counts; what one written by hand costs is not in here."""
+    """One that was built of an expression counts; the cost of a handwritten one is not included."""
     from google.adk.agents.llm_agent import LlmAgent
     from google.adk.tools.agent_tool import AgentTool
 
     native = AgentTool(LlmAgent(name="native", model="m"))
     found = estimate_cost(agent("boss").tool(AgentTool(expert.build())).tool(native), prices=PRICES)
     assert {one.agent: one.calls for one in found.agents} == {"boss": 2, "expert": 0.5}
-    assert "boss: what native costs, a native agent in a tool of it, is not in here" in found.assumptions
+    assert (
+        "boss: the cost of native, a native agent in one of its tools, is not included" in found.assumptions
+    )
 
 
 def test_what_was_not_said_of_tools_makes_an_estimate_vague() -> None:
@@ -493,8 +495,8 @@ def test_what_helper_models_cost_that_is_not_counted_is_told() -> None:
     fixed = a.instruct(P.task("Do it.") | P.adapt(audience="all"))
     found = estimate_cost(fixed >> b >> c.context(C.relevant(scorer="embedder", top_k=1)), prices=PRICES)
     said = "\n".join(found.assumptions)
-    assert "a: P.adapt asks once, for all runs of a process, and what that costs is not in here" in said
-    assert "c: C.relevant asks an embedding model, and what that costs is not in here" in said
+    assert "a: P.adapt asks once for all runs of a process; the cost is not included" in said
+    assert "c: C.relevant asks an embedding model; its cost is not included" in said
 
 
 # --- what is no estimate --------------------------------------------------------------------------
@@ -519,7 +521,7 @@ routed = a.writes("k") >> Route("k").eq("x", b).otherwise(c)
         (lambda: calls(routed, branch_probabilities={"x": 0.7, "c": 0.7}), "add up to 1.4, not 1: b 0.7"),
         (lambda: calls(routed, branch_probabilities={"x": 0.2, "c": 0.2}), "add up to 0.4, not 1"),
         (lambda: estimate_cost(agent("a", "house")), "the price of model 'house' is unknown. Give it"),
-        (lambda: estimate_cost(Agent("a") >> b), "Agent 'a' has no model, so nobody knows what it costs."),
+        (lambda: estimate_cost(Agent("a") >> b), "Agent 'a' has no model, so its cost is unknown."),
         (lambda: estimate_cost(a, {"invocations_per_day": 1}), "takes TrafficAssumptions(…), not dict"),  # pyright: ignore[reportArgumentType]  # the point
         (lambda: estimate_cost("a"), "This takes an expression"),
     ],

@@ -16,7 +16,7 @@ from google.adk.models.llm_request import LlmRequest
 from google.genai.types import Blob, Content, FunctionCall, Part
 
 from adk_fluent import Agent, C, FanOut, Route, S, T, gate, map_over, race, tap, until
-from adk_fluent._limit import Limit, next_limit
+from adk_fluent._tasks import Limit, next_limit
 from adk_fluent.debug import Recorder, Recording, ReplayerBackend, diff_recordings
 from adk_fluent.errors import ADKFluentError, AgentTimeoutError, ArgumentError, RecordingError, ReplayError
 from adk_fluent.middleware import Middleware, cache

@@ -208,7 +208,7 @@ async def _map(**options: Any) -> None:
 
 WAYS = [_run, _ask, _stream, _send, _map]
 BAD_OPTIONS: list[tuple[str, object, str]] = [
-    ("backend", {"a": "x"}, "not dict {'a': 'x'}. Scripted answers go into one: backend=mock_backend("),
+    ("backend", {"a": "x"}, "not dict {'a': 'x'}. Give scripted answers as backend=mock_backend("),
     ("backend", MockBackend, "backend= takes a backend, such as ADKBackend(), not the class MockBackend."),
     ("backend", "mock", "backend= takes a backend, such as ADKBackend(), not str 'mock'."),
     ("state", [1], 'state= takes a mapping of keys to values, such as {"topic": "tea"}, not list [1].'),
@@ -262,10 +262,10 @@ def test_a_service_of_the_wrong_kind_elsewhere(service: str) -> None:
     [
         (
             "backend",
-            "The runner is ADK's own. Another backend runs the expression: run(prompt, backend=...).",
+            "The runner is ADK's own. To use another backend, write run(prompt, backend=...).",
         ),
-        ("app_name", "Give it the configuration: to_runner(ExecutionConfig(app_name=...))."),
-        ("state", "Give it the run: runner.run_async(user_id=..., session_id=..., state_delta=..., new_"),
+        ("app_name", "Set it in the configuration: to_runner(ExecutionConfig(app_name=...))."),
+        ("state", "Set it in the run: runner.run_async(user_id=..., session_id=..., state_delta=..., new_"),
         ("sesion_service", "Did you mean 'session_service'?"),
         ("zzz", ""),
     ],

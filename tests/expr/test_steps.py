@@ -239,15 +239,15 @@ def test_a_preset_is_a_value() -> None:
         ({"name": "x"}, "Preset: Agent has no builder method 'name'."),
         (
             {"model": ()},
-            "Preset(model=): model() cannot be called so: missing a required argument: 'model'.",
+            "Preset(model=): model() does not accept this: missing a required argument: 'model'.",
         ),
         (
             {"model": ("m", "n")},
-            "Preset(model=): model() cannot be called so: too many positional arguments.",
+            "Preset(model=): model() does not accept this: too many positional arguments.",
         ),
         (
             {"instruct": {"text": "x"}},
-            "Preset(instruct=): instruct() cannot be called so: missing a required argument: 'instruction'.",
+            "Preset(instruct=): instruct() does not accept this: missing a required argument: 'instruction'.",
         ),
     ],
 )

@@ -60,7 +60,7 @@ async def test_ask_inside_an_event_loop_is_refused() -> None:
         ),
         (
             {"prompts": ["x"], "session_id": "s"},
-            "map() runs each prompt in a session of its own; leave session_id out.",
+            "map() runs each prompt in a new session; leave session_id out.",
         ),
     ],
 )
@@ -102,11 +102,11 @@ async def test_wrong_prompts(prompt: Any, message: str) -> None:
 CONFIGS: list[tuple[Callable[[], object], str]] = [
     (
         lambda: ExecutionConfig(app_name="my app"),
-        "ExecutionConfig(app_name='my app'): ADK wants a Python identifier, not 'user'.",
+        "ExecutionConfig(app_name='my app'): ADK requires a Python identifier other than 'user'.",
     ),
     (
         lambda: ExecutionConfig(app_name="user"),
-        "ExecutionConfig(app_name='user'): ADK wants a Python identifier, not 'user'.",
+        "ExecutionConfig(app_name='user'): ADK requires a Python identifier other than 'user'.",
     ),
     (
         lambda: ExecutionConfig(timeout_seconds=0),

@@ -131,7 +131,7 @@ def test_a_dict_in_a_loop() -> None:
 
 
 NO_KEY = (
-    "A dict after >> routes on the key that the agent before it writes, and that one writes none. "
+    "A dict after >> routes on the key that the agent before it writes, but that agent writes none. "
     "Add .writes('key') to it, or use Route('key')."
 )
 
@@ -288,12 +288,12 @@ def test_wrong_members(make: Callable[[Any], object], where: str, value: object,
         (
             lambda: map_over("k", a, item_key="k"),
             ArgumentError,
-            "map_over(item_key='k'): the item needs a key of its own; it is gone afterwards.",
+            "map_over(item_key='k'): give the item another key; it is removed afterwards.",
         ),
         (
             lambda: map_over("k", a, item_key="x", output_key="x"),
             ArgumentError,
-            "map_over(item_key='x'): the item needs a key of its own; it is gone afterwards.",
+            "map_over(item_key='x'): give the item another key; it is removed afterwards.",
         ),
         *(
             (

@@ -1,4 +1,4 @@
-"""`.llm_anatomy()` and `.data_flow()`: what they say of each kind of expression, and how they print it."""
+"""`.llm_anatomy()` and `.data_flow()`: their values and texts for each kind of expression."""
 
 from __future__ import annotations
 
@@ -44,17 +44,17 @@ def lookup(city: str) -> str:
 
 
 def value_of_x(state: Mapping[str, Any]) -> object:
-    """What stands at `x`."""
+    """Return the value at `x`."""
     return state.get("x")
 
 
 def copied(state: Mapping[str, Any]) -> dict[str, object]:
-    """A step that neither says nor shows what it reads."""
+    """A step that does not declare the keys that it reads."""
     return {"y": dict(state)["x"]}
 
 
 def seen(expression: Expr[Any], agent: str) -> tuple[set[str], set[str]]:
-    """Whose text an agent may see, the user's left aside, and whose it certainly sees."""
+    """The agents whose text an agent may see, and those whose text it certainly sees."""
     found = expression.llm_anatomy()[agent]
     return set(found.sees - {"user"}), set(found.certain - {"user"})
 
@@ -64,7 +64,7 @@ A, B, D, E = (Agent(name) for name in ("a", "b", "d", "end"))
 
 
 def test_a_single_agent_prints_the_six_lines() -> None:
-    """A mapping of one agent prints what its model is sent and what becomes of the answer."""
+    """The mapping of a single agent prints its anatomy."""
     agent = Agent("classifier").instruct("Classify: {query}").reads("query").returns(Intent).writes("intent")
     assert str(agent.llm_anatomy()).splitlines() == [
         "LLM Call Anatomy: classifier",
@@ -92,7 +92,7 @@ def test_the_five_concerns_are_printed() -> None:
 
 
 def test_the_concerns_are_values_too() -> None:
-    """Every line of the five concerns has its values beside it."""
+    """Each of the five concerns is also available as values."""
     agent = Agent("a").instruct("{who}").reads("query").accepts(Intent).returns(Intent).writes("intent")
     flow = agent.consumes(Intent).data_flow()["a"]
     assert flow.keys == ("query", "who")
@@ -103,7 +103,7 @@ def test_the_concerns_are_values_too() -> None:
 
 
 def test_kinds_of_content_are_accepted() -> None:
-    """What kinds of content an agent accepts is one of the concerns."""
+    """The kinds of content that an agent accepts are one of the concerns."""
     assert Agent("a").accepts(Modality.IMAGE, Modality.TEXT).data_flow()["a"].accepts == "image, text"
 
 
@@ -122,7 +122,7 @@ def test_what_is_read_of_the_conversation(agent: Expr[Any], line: str) -> None:
 
 
 def test_a_remote_agent_has_concerns_but_no_anatomy() -> None:
-    """What a remote agent's model is sent, its own process knows."""
+    """A remote agent has no anatomy, because its request is made in another process."""
     pipeline = RemoteAgent("far", endpoint="http://far.example").reads("x").writes("y") >> Agent("b")
     assert pipeline.data_flow()["far"].reads == "state['x']"
     assert list(pipeline.llm_anatomy()) == ["b"]
@@ -157,7 +157,7 @@ def test_a_remote_agent_has_concerns_but_no_anatomy() -> None:
     ],
 )
 def test_who_may_be_seen(expression: Expr[Any], agent: str, may: set[str], surely: set[str]) -> None:
-    """Each shape says whose texts reach an agent, and whose certainly do; everybody else's never do."""
+    """For each shape, the anatomy names the authors who may reach an agent, certainly do, or never do."""
     assert seen(expression, agent) == (may, surely)
     found = expression.llm_anatomy()[agent]
     assert found.hides == set(expression.llm_anatomy()) - may - {agent}
@@ -190,7 +190,7 @@ ON_A_BRANCH = Route("k").eq("x", B).otherwise(D)
 async def test_an_agent_with_no_contents_hears_who_spoke_last(
     expression: Expr[Any], may: set[str], surely: set[str]
 ) -> None:
-    """The anatomy names the last speakers, or the user where nobody spoke, and real requests agree."""
+    """The anatomy names the last speakers, or the user if no agent spoke, and real requests agree."""
     found = expression.llm_anatomy()["last"]
     assert (found.sees, found.certain) == (may, surely)
     assert found.hides == {"user", *expression.llm_anatomy()} - may - {"last"}
@@ -206,7 +206,7 @@ async def test_an_agent_with_no_contents_hears_who_spoke_last(
 
 
 def test_a_text_that_arrives_twice() -> None:
-    """What an agent says reaches the next one through the conversation and through the key that holds it."""
+    """An agent's text reaches the next one through the conversation and through the key that holds it."""
     pipeline = Agent("classifier").writes("intent") >> Agent("booker").instruct("Book. {intent}")
     found = pipeline.llm_anatomy()["booker"]
     assert found.reaches == (
@@ -231,19 +231,19 @@ def test_a_text_that_arrives_twice() -> None:
     ],
 )
 def test_words_travel_through_the_state(step: Expr[Any]) -> None:
-    """A step that makes one value of another takes the words in it along; no other agent's come with them."""
+    """A value that a step makes from another one carries the same authors, and no others."""
     pipeline = A.writes("x") >> D.writes("w") >> step >> B.context(C.from_state("y"))
     assert seen(pipeline, "b")[0] == {"a"}
 
 
 def test_a_function_that_says_nothing_may_copy_anything() -> None:
-    """Of what a function makes without saying what it reads, everybody may be the author."""
+    """If a function does not declare its reads, every agent may be an author of its result."""
     pipeline = A.writes("x") >> copied >> B.context(C.from_state("y")) >> E
     assert seen(pipeline, "b")[0] == {"a", "b", "end"}
 
 
 def test_a_constant_holds_nobodys_words() -> None:
-    """A value that a step sets is nobody's text."""
+    """A constant value that a step sets has no author."""
     assert seen(A.writes("x") >> S.set(x="new") >> B.reads("x"), "b")[0] == NOBODY
 
 
@@ -255,7 +255,7 @@ def test_words_go_round_a_loop() -> None:
 
 
 def test_a_sibling_may_write_over_a_value() -> None:
-    """A value that is there for sure may be written over by a parallel branch while the agent runs."""
+    """A parallel branch may overwrite a definite value while the agent runs."""
     beside = A.writes("x") | B.instruct("{x}")
     assert seen(S.set(x="1") >> beside, "b") == ({"a"}, set())
 
@@ -359,7 +359,7 @@ def test_the_instruction_is_shown(agent: Expr[Any], text: str) -> None:
 
 
 def test_what_functions_may_add_is_named() -> None:
-    """A function that does not say what it reads may put more into the request, and is named."""
+    """The anatomy names a function that does not declare its reads, because it may add to the request."""
 
     def peek(callback_context: Any, llm_request: Any) -> None:
         return None
@@ -377,7 +377,7 @@ def test_copies_of_an_agent_stand_apart() -> None:
 
 
 def test_an_agent_that_is_not_there() -> None:
-    """Asking for an agent that is not there names the nearest."""
+    """The error for an unknown agent names the nearest one."""
     with pytest.raises(MissingKeyError, match=r"There is no agent 'bokker' here\. Did you mean 'booker'\?"):
         Agent("booker").llm_anatomy()["bokker"]
 
@@ -390,6 +390,6 @@ def test_what_was_built_is_looked_at_like_the_expression() -> None:
 
 
 def test_a_pipeline_without_agents() -> None:
-    """Where there is no agent there is nothing to see."""
+    """An expression without agents has an empty mapping."""
     assert str(Pipeline(S.set(x=1)).llm_anatomy()) == "There is no agent here."
     assert FanOut(S.set(x=1), S.set(y=1)).data_flow() == Pipeline(S.set(x=1)).data_flow()

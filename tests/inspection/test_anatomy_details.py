@@ -1,4 +1,4 @@
-"""What an anatomy says of others: earlier runs, agents to hand over to, the instruction of the whole tree."""
+"""Anatomies of several runs, of transfers, and of the global instruction."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ EARLIER: dict[str, tuple[Expr[Any], set[str]]] = {
 
 @pytest.mark.parametrize("kind", EARLIER)
 async def test_whose_words_of_an_earlier_run_reach_an_agent(kind: str) -> None:
-    """`.earlier` names those whose words the second run of a session can show, and nobody else."""
+    """`.earlier` names exactly the authors whose text the second run of a session can show."""
     expression, authors = EARLIER[kind]
     assert expression.llm_anatomy()["b"].earlier == authors
     service = InMemorySessionService()
@@ -69,7 +69,7 @@ COPIES: dict[str, Expr[Any]] = {
 
 @pytest.mark.parametrize("how", COPIES)
 async def test_anybodys_words_may_stand_in_a_copy(how: str) -> None:
-    """What a transform makes of a key may hold the words of everybody who spoke in an earlier run."""
+    """A transformed value may hold the text of every author of an earlier run."""
     expression = COPIES[how] >> B.context(C.none()).instruct("{c?}") >> A.writes("k")
     assert expression.llm_anatomy()["b"].earlier == {"user", "a", "b"}
     backend = script({"a": "first a"})
@@ -99,7 +99,7 @@ TARGETS = {
 
 @pytest.mark.parametrize("name", TARGETS)
 async def test_who_an_agent_can_hand_over_to(name: str) -> None:
-    """The targets are those that ADK offers the model: what `stay`, `no_peers` and `isolate` leave."""
+    """The targets are those that ADK offers the model after `stay`, `no_peers` and `isolate`."""
     anatomy = BOSS.llm_anatomy()[name]
     _, _, told = anatomy.after.partition("hands over to ")
     assert re.findall(r"\b(?!and\b|or\b)\w+", told) == TARGETS[name]
@@ -147,7 +147,7 @@ GLOBAL: dict[str, tuple[Expr[Any], dict[str, str]]] = {
 
 @pytest.mark.parametrize("kind", GLOBAL)
 async def test_a_global_instruction_is_told_where_it_counts(kind: str) -> None:
-    """That of an agent which is the root stands first in every agent of the tree; any other is not sent."""
+    """The root's global instruction comes first in every agent of the tree; others are not sent."""
     expression, systems = GLOBAL[kind]
     assert {name: found.system for name, found in expression.llm_anatomy().items()} == systems
     for name, told in systems.items():

@@ -31,7 +31,7 @@ def note(callback_context: object) -> None:
 
 
 def test_the_shape_is_an_outline() -> None:
-    """Every step stands in the outline with the keys it reads and writes."""
+    """The outline has every step with the keys that it reads and writes."""
     assert PIPELINE.explain().shape.splitlines() == [
         "sequence",
         "  classifier (agent) → intent",
@@ -77,7 +77,7 @@ def test_every_concern_is_there() -> None:
 
 
 def test_every_finding_is_told_once() -> None:
-    """A finding stands at its agent; one about a step that is no agent stands at the end."""
+    """A finding is printed below its agent; findings about other steps are at the end."""
     pipeline = Agent("a").writes("x") >> Route("y").eq("1", Agent("b")) >> Agent("end")
     text = str(pipeline.explain())
     for issue in pipeline.check().issues:
@@ -87,7 +87,7 @@ def test_every_finding_is_told_once() -> None:
 
 
 def test_it_is_json_too() -> None:
-    """The JSON holds the same, and says which layout it has."""
+    """The JSON holds the same values and the version of its layout."""
     found = json.loads(PIPELINE.explain().to_json())
     assert found["version"] == 1
     assert [agent["agent"] for agent in found["agents"]] == ["classifier", "booker", "x", "end", "helper"]
@@ -102,7 +102,7 @@ def test_a_single_agent_needs_no_outline() -> None:
 
 
 def test_the_middleware_that_acts_on_an_agent_is_listed() -> None:
-    """What stands around an agent comes first, its own last, each once; other agents' is not there."""
+    """The outer middleware comes first, the agent's own last, each once, without that of other agents."""
     inner, outer = retry(), timeout(1)
     found = (Agent("a").middleware(inner, outer) >> Agent("b")).middleware(outer).explain().agents
     assert found["a"].middleware == ("Timeout", "Retry")

@@ -1,4 +1,4 @@
-"""What each model is sent is found part by part, when it is asked for; each step costs the same."""
+"""Anatomies compute each part on first access, at a constant cost per step."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def line(count: int) -> Node:
 
 
 def calls(work: Callable[[Node], object], root: Node) -> int:
-    """How many functions are called by some work, those written in C included."""
+    """The number of function calls of some work, including functions in C."""
     work(root)  # what is kept from the first time on
     count = 0
 
@@ -40,13 +40,13 @@ def calls(work: Callable[[Node], object], root: Node) -> int:
 
 
 def without_history(root: Node) -> object:
-    """What there is to say of each agent beside the conversation."""
+    """Read the parts of each agent's anatomy that do not depend on the conversation."""
     return [(one.system, one.context, one.tools, one.after, one.keys) for one in llm_anatomy(root).values()]
 
 
 @pytest.mark.parametrize("look", [llm_anatomy, without_history, data_flow, to_mermaid, to_outline])
 def test_twice_the_steps_take_twice_the_work(look: Callable[[Node], object]) -> None:
-    """Nobody pays for whom everybody hears who does not ask for it."""
+    """The quadratic part, who sees whom, is computed only if it is read."""
     few, many = calls(look, line(100)), calls(look, line(200))
     assert many < 2.2 * few
 
@@ -56,7 +56,7 @@ TREE = (A >> Agent("b").instruct("{x}") >> Agent("c")).node
 
 
 def test_an_anatomy_is_a_value() -> None:
-    """Whatever was asked of it before, it equals that of an equal pipeline, and differs from another."""
+    """Anatomies of equal pipelines are equal, whichever parts were read before."""
     one, other = llm_anatomy(TREE), llm_anatomy(TREE)
     assert one["b"].sees == {"user", "a"}
     assert (one, hash(one["b"])) == (other, hash(other["b"]))
@@ -66,7 +66,7 @@ def test_an_anatomy_is_a_value() -> None:
 
 
 def test_an_anatomy_does_not_change() -> None:
-    """No part can be set or taken away, and there are no others."""
+    """No part can be set or deleted, and unknown attributes raise."""
     found = llm_anatomy(TREE)["b"]
     with pytest.raises(FrozenInstanceError, match="'tools'"):
         found.tools = "all"
@@ -77,7 +77,7 @@ def test_an_anatomy_does_not_change() -> None:
 
 
 def test_an_anatomy_can_be_stored() -> None:
-    """It is pickled with all its parts, and without the pipeline, whose functions could not be."""
+    """A pickle holds all parts, and not the pipeline, whose functions cannot be pickled."""
     tree = (A >> Agent("b").instruct("{x}").before_model(lambda callback_context, llm_request: None)).node
     found = llm_anatomy(tree)["b"]
     again = pickle.loads(pickle.dumps(found))

@@ -63,7 +63,7 @@ def plain(request: LlmRequest) -> dict[str, Any]:
 
 
 async def test_the_requests_are_those_of_a_run() -> None:
-    """What a preview shows is what scripted models get in a real run, call by call."""
+    """A preview equals the requests to scripted models in a real run, call by call."""
     answers = {"classifier": "booking", "booker": "Where to?", "other": "?"}
     backend = mock_backend(answers)
     await PIPELINE.run("A flight", backend=backend)
@@ -76,7 +76,7 @@ async def test_the_requests_are_those_of_a_run() -> None:
 
 
 async def test_a_route_gets_its_first_value() -> None:
-    """Where nobody says what a model answers, a route takes its first branch."""
+    """Without a scripted answer, a route takes its first branch."""
     found = await PIPELINE.preview("A flight")
     assert system(found["booker"][0]).startswith("Book: booking")
 
@@ -104,7 +104,7 @@ STAND_INS: dict[str, tuple[Expr[Any], str]] = {
 
 @pytest.mark.parametrize("kind", STAND_INS)
 async def test_an_answer_is_made_up_that_fits_the_first_branch(kind: str) -> None:
-    """Where nobody says what a model answers, a route compares it with success."""
+    """Without a scripted answer, the made-up answer matches a comparison of the route."""
     expression, answer = STAND_INS[kind]
     told = expression.node
     assert stand_in(next(n for n in walk(told) if isinstance(n, AgentNode) and n.name == "a"), told) == answer
@@ -114,7 +114,7 @@ async def test_an_answer_is_made_up_that_fits_the_first_branch(kind: str) -> Non
 
 
 async def test_a_loop_gets_what_it_waits_for() -> None:
-    """Where nobody says what a model answers, a loop that waits for a value gets it."""
+    """Without a scripted answer, a loop that waits for a value gets it."""
     loop = Loop(Agent("judge").writes("verdict")).until(Match("verdict", "eq", "good"))
     assert len((await loop.preview("Hi"))["judge"]) == 1
     assert len((await (Agent("judge") * 3).preview("Hi"))["judge"]) == 3
@@ -239,7 +239,7 @@ async def test_a_type_without_end_cannot_be_made_up() -> None:
 
 @pytest.mark.parametrize("schema", [Intent, Deep, list[Intent], dict[str, int], Tree, Intent | None])
 def test_a_typed_agent_answers_with_an_instance(schema: Any) -> None:
-    """Where nobody says what a model answers, it answers with the smallest instance of its type."""
+    """Without a scripted answer, a model answers with the smallest instance of its type."""
     adapter = TypeAdapter[Any](schema)
     described = adapter.json_schema()
     made = smallest(described, described.get("$defs", {}))

@@ -1,4 +1,4 @@
-"""What `.explain()`, `.llm_anatomy()` and `.data_flow()` print of an assistant with helpers, word by word."""
+"""The whole texts of `.explain()`, `.llm_anatomy()` and `.data_flow()` for an assistant with helpers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from adk_fluent.cost import ModelCandidate
 from adk_fluent.errors import MissingKeyError
 from adk_fluent.expr.base import Expr
 from adk_fluent.inspection import PerAgent, Reach
-from adk_fluent.inspection.wording import fields_of, type_name
+from adk_fluent.inspection.presentation import fields_of, type_name
 from adk_fluent.state import declares
 
 
@@ -47,7 +47,7 @@ class Web:
 
 
 class Files(BaseToolset):
-    """Tools that only a run tells."""
+    """A toolset, whose tools are known only during a run."""
 
     async def get_tools(self, readonly_context: Any = None) -> list[Any]:
         """None."""
@@ -82,7 +82,7 @@ def declared(callback_context: object, llm_request: object) -> None:
 
 
 def copied(state: Mapping[str, Any]) -> dict[str, object]:
-    """A step that neither says nor shows what it reads."""
+    """A step that does not declare the keys that it reads."""
     return {"y": dict(state)["x"]}
 
 
@@ -207,7 +207,7 @@ Data Flow: a
 
 
 def test_an_assistant_with_helpers_is_explained() -> None:
-    """The outline, then what each agent is, is told, reads, returns and may call; nothing empty."""
+    """The outline, then the facts about each agent, without empty lines."""
     found = DESK.explain()
     agents = [agent.replace(issues=()) for agent in found.agents.values()]  # the findings are the check's
     assert "\n\n".join(map(str, agents)) == EXPLAINED.replace("DEFAULT)", f"{LlmAgent.DEFAULT_MODEL})")
@@ -237,7 +237,7 @@ def test_the_concerns_of_agents_near_and_far() -> None:
 
 
 def test_findings_of_no_agent_end_the_explanation() -> None:
-    """What the check finds about steps that are no agents stands at the end, one below the other."""
+    """Findings about steps that are not agents are at the end, one below the other."""
     pipeline = Route("y").eq("1", A).otherwise(B) >> Route("z").eq("1", D).otherwise(E)
     findings = [str(issue) for issue in pipeline.check().issues if issue.agent in ("route", "route_2")]
     assert len(findings) == 2
@@ -361,7 +361,7 @@ def test_the_model_is_named(agent: Expr[Any], model: str) -> None:
     ],
 )
 def test_how_much_history_is_shown(agent: Expr[Any], history: str) -> None:
-    """Whose words are in the history, for sure or perhaps, and what leaves the others out."""
+    """The history line names certain and possible authors, and the context that leaves out others."""
     assert (E >> agent).llm_anatomy()["a"].history == history
 
 
@@ -432,7 +432,7 @@ def test_to_whom_a_helper_can_hand_over(helper: Expr[Any], after: str) -> None:
 
 
 def test_the_users_words_may_come_through_a_key() -> None:
-    """What was captured of the user's message reaches whoever reads the key."""
+    """A captured user message reaches every reader of the key."""
     found = (S.capture("x") >> A.instruct("{x}").include_contents("none")).llm_anatomy()["a"]
     assert found.reaches == (Reach("user", certain=True), Reach("user", "x"))
 
@@ -445,7 +445,7 @@ def test_a_remote_answer_is_not_surely_whole() -> None:
 
 
 def test_what_a_callback_reads_is_not_shown() -> None:
-    """A key that only a callback reads carries nobody's words to the model."""
+    """A key that only a callback reads carries no text to the model."""
     found = (A.writes("x") >> B.context(C.none()).before_model(declared)).llm_anatomy()["b"]
     assert found.sees == {"user"}
 
@@ -461,7 +461,7 @@ def test_what_a_callback_reads_is_not_shown() -> None:
     ],
 )
 def test_whose_earlier_words_a_key_may_hold(pipeline: Expr[Any], earlier: set[str]) -> None:
-    """A key keeps what a run left, but for `temp:`; a function that says nothing may copy anybody's words."""
+    """Keys except `temp:` keep their values between runs; an undeclared function may copy any text."""
     assert pipeline.llm_anatomy()["b"].earlier == earlier
 
 

@@ -54,7 +54,7 @@ from adk_fluent.ir.execution import (
 from adk_fluent.ir.keys import KeyRead, KeyReads
 from adk_fluent.testing import mock_backend
 from adk_fluent.viz import to_html, to_mermaid, to_outline, to_png, to_svg
-from adk_fluent.viz.flow import data_edges
+from adk_fluent.viz.edge_routing import data_edges
 from tests.samples import is_done
 
 FIRST, X, Y, LAST = (

@@ -177,7 +177,7 @@ MISTAKES: dict[str, Any] = {
     r"T.transform\(pre=\) takes a function": lambda: untyped.transform(weather, pre=1),
     r"T.confirm\(when=\) takes a function": lambda: untyped.confirm(weather, when=True),
     r"T.timeout\(\) takes a tool, not the name 'weather'": lambda: untyped.timeout("weather", 1),
-    "runs at the provider of the model": lambda: untyped.retry(T.google_search()),
+    "so its calls cannot be wrapped": lambda: untyped.retry(T.google_search()),
     r"not list .*Unpack the list: .tools\(\*\[weather, half\]\)": lambda: Agent("a").tools(
         cast(Any, [weather, half])
     ),

@@ -144,7 +144,7 @@ def test_png_without_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_png_without_its_fonts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the fonts, which would leave every box empty, one line names the extra."""
-    monkeypatch.setattr("adk_fluent.viz.png.find_spec", lambda name: None)  # pyright: ignore[reportUnknownLambdaType,reportUnknownArgumentType]  # a stand-in
+    monkeypatch.setattr("adk_fluent.viz.images.find_spec", lambda name: None)  # pyright: ignore[reportUnknownLambdaType,reportUnknownArgumentType]  # a stand-in
     with pytest.raises(MissingExtraError, match="ttf-opensans"):
         Agent("a").visualize("png")
 

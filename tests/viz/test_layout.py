@@ -16,10 +16,10 @@ from adk_fluent.errors import UnsupportedNodeError
 from adk_fluent.expr.base import Expr
 from adk_fluent.ir import ModelSelectorNode, Node, SequenceNode, TransferNode, resolve_names, walk
 from adk_fluent.ir.graph import predecessors
-from adk_fluent.viz.drawing import SMALL, TITLE, Box, Drawing, Frame, text_width, wrapped
-from adk_fluent.viz.flow import data_edges
+from adk_fluent.viz.edge_routing import data_edges
 from adk_fluent.viz.layout import MOST_ACROSS, to_drawing
-from adk_fluent.viz.looks import look_of
+from adk_fluent.viz.shapes import SMALL, TITLE, Box, Drawing, Frame, text_width, wrapped
+from adk_fluent.viz.styles import style_of
 from tests.properties.strategies import EXPRESSIONS
 from tests.sampling import examples
 from tests.viz.pipelines import BY_SIZE, good_enough
@@ -142,7 +142,7 @@ def test_every_step_is_there_and_is_reached(expression: Expr[Any]) -> None:
 
 def is_box(node: Node) -> bool:
     """Whether a node is drawn as a box of its own."""
-    return look_of(node).shape != "header"
+    return style_of(node).shape != "header"
 
 
 def _first(node: Node) -> set[str]:

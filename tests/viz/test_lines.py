@@ -14,7 +14,7 @@ from adk_fluent.analysis.facts import Facts
 from adk_fluent.analysis.plan import Step
 from adk_fluent.expr.base import Expr
 from adk_fluent.state import declares
-from adk_fluent.viz.flow import data_edges
+from adk_fluent.viz.edge_routing import data_edges
 from tests.contracts.pipelines import said, sample
 from tests.contracts.test_truth import run
 from tests.sampling import every

@@ -15,7 +15,7 @@ from adk_fluent.errors import DuplicateNameError
 from adk_fluent.expr.base import Expr
 from adk_fluent.ir import resolve_names, walk
 from adk_fluent.viz import to_html
-from adk_fluent.viz.facts import Author, KeyReadFacts, KeyWritten, StepFacts, page_facts
+from adk_fluent.viz.page import Author, KeyReadFacts, KeyWritten, StepFacts, page_facts
 from tests.properties.strategies import EXPRESSIONS
 from tests.sampling import examples
 from tests.viz.pipelines import good_enough, small

@@ -26,8 +26,8 @@ from adk_fluent.ir import (
 from adk_fluent.ir.native import Native
 from adk_fluent.state import declares
 from adk_fluent.viz import to_mermaid, to_outline
-from adk_fluent.viz.flow import data_edges
-from adk_fluent.viz.looks import LOOKS
+from adk_fluent.viz.edge_routing import data_edges
+from adk_fluent.viz.styles import STYLES
 from tests.limits import LIMIT
 
 
@@ -79,7 +79,7 @@ SAMPLES[KnownNativeNode] = (
 @pytest.mark.parametrize("kind", NODE_TYPES)
 def test_every_node_type_is_drawn_or_refused_by_name(kind: type[Node]) -> None:
     """Each node type has its words in both pictures, or an error that names it."""
-    if kind in LOOKS and LOOKS[kind] is None:
+    if kind in STYLES and STYLES[kind] is None:
         with pytest.raises(UnsupportedNodeError, match=kind.__name__):
             to_mermaid(ModelSelectorNode(name="chooser"))
         return
@@ -90,7 +90,7 @@ def test_every_node_type_is_drawn_or_refused_by_name(kind: type[Node]) -> None:
 
 def test_each_row_of_looks_holds_together() -> None:
     """Each row says how its type is drawn everywhere."""
-    drawn = {kind: look for kind, look in LOOKS.items() if look is not None}
+    drawn = {kind: look for kind, look in STYLES.items() if look is not None}
     assert len({look.kind for look in drawn.values()}) == len(drawn)
     for kind, look in drawn.items():
         boxed, framed = look.brackets is not None, look.frame != "never"
@@ -160,7 +160,7 @@ def drawn(mermaid: str) -> str:
 
 
 @pytest.mark.newest
-@pytest.mark.parametrize("kind", [kind for kind in NODE_TYPES if kind not in LOOKS or LOOKS[kind]])
+@pytest.mark.parametrize("kind", [kind for kind in NODE_TYPES if kind not in STYLES or STYLES[kind]])
 def test_every_node_type_is_mermaid(kind: type[Node]) -> None:
     """What is written for each node type is Mermaid to an independent renderer."""
     assert drawn(to_mermaid(SAMPLES[kind][0])).startswith("<svg")
@@ -373,12 +373,12 @@ def test_an_unknown_format() -> None:
 
 
 def test_an_edge_in_pieces_says_so() -> None:
-    """How an answer goes on is written at the edge, and in an image below the one who says it."""
+    """The label of an edge says how an answer passes on; in an image, the box of its agent says so."""
     pipeline = Agent("a").stream_to("chunked", chunk_size=20) >> Agent("b").stream_to("token") >> tap(print)
     drawn = pipeline.visualize()
     assert 'a -->|"in pieces of 20 tokens"| b' in drawn
     assert 'b -->|"token by token"| print' in drawn
     image = pipeline.visualize("svg")
-    assert "goes on in pieces of 20 tokens" in image
-    assert "goes on token by token" in image
+    assert "answers in pieces of 20 tokens" in image
+    assert "answers token by token" in image
     assert "goes on" not in (Agent("a").stream_to("full") >> Agent("b")).visualize("svg")

@@ -12,7 +12,7 @@ from adk_fluent.backends.requests import answer_form, request_text
 from adk_fluent.backends.stand_ins import in_form, stand_in
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.errors import ArgumentError
-from adk_fluent.inspection.per_agent import PerAgent
+from adk_fluent.inspection.presentation import PerAgent
 from adk_fluent.ir.base import Node, agents_in
 from adk_fluent.ir.naming import resolve_names
 from adk_fluent.middleware.keeping import Simulation
@@ -131,7 +131,7 @@ async def preview(
     *,
     state: Mapping[str, Any] | None = None,
 ) -> Preview:
-    """The exact requests of a run, with scripted models; see `Looking.preview`."""
+    """The exact requests of a run, with scripted models; see `Reports.preview`."""
     root: Node = expression.node
     backend = PreviewBackend(root, responses or {})
     result: RunResult[Any] = await expression.run(

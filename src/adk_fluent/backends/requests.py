@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-from adk_fluent.inspection.wording import fields_of, hanging, type_name
+from adk_fluent.inspection.presentation import fields_of, hanging, type_name
 
 if TYPE_CHECKING:
     from google.adk.models.llm_request import LlmRequest

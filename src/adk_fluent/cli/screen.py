@@ -10,7 +10,7 @@ from adk_fluent.backends.events import AgentEvent, Usage
 from adk_fluent.cli.paper import Paper, Style
 from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.execution import FirstMatch, InParallel
-from adk_fluent.viz.looks import branches
+from adk_fluent.viz.styles import branches
 
 Clock = Callable[[], float]
 """Seconds from some point on."""

@@ -239,7 +239,7 @@ def _unpriced(node: Any, name: str) -> Refusal | None:
     selector = node.given.get("selector")
     if selector is None:
         return None
-    from adk_fluent.cost.choosing import price_of_candidate, ranking, unpriced  # imported late: rarely used
+    from adk_fluent.cost.model_selection import price_of_candidate, ranking, unpriced
 
     try:
         ranking(selector, name)

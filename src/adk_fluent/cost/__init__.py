@@ -1,4 +1,9 @@
-"""What models cost: prices, estimates before a run, and budgets."""
+"""Cost of model calls: prices, estimates before a run, and budgets.
+
+Read `price_of` in `prices` first, then `estimate_cost` in `estimate`, which walks the tree (`turn_walk`,
+`agent_calls`) and sums the expected calls. `model_selection` chooses the model of a call, and `budget` keeps
+the remaining sum in state. The package may import `analysis` and all packages below it; it needs no ADK.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is left of a budget: sums in USD, kept in state as text so that every store keeps them exactly."""
+"""Budgets: the remaining sum in USD is in state as text, so that every store keeps it exactly."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from adk_fluent.cost.prices import Amount, Price, amount, cost_of, tokens_of
 from adk_fluent.errors import ADKFluentError, ModelError
 
 COST: Final = "adk_fluent.cost_usd"
-"""Metadata of a response, or of its event: what it cost in USD, as text, where the agent gives the price."""
+"""Metadata key of a response or its event: the cost in USD, as text, if the agent states the price."""
 COUNTED: Final = "adk_fluent.budget"
-"""Metadata of a response, or of its event: the state key of the budget that it was counted against."""
+"""Metadata key of a response or its event: the state key of the budget that paid for it."""
 
 CACHED: Final = "adk_fluent.cached"
-"""Metadata of a response, or of its event: it came from a store of answers, and nothing was used for it."""
+"""Metadata key of a response or its event: the response came from a cache and cost nothing."""
 
 
 def countdown(left: Amount, cost: Decimal) -> str:
-    """What is left of a budget after a call, as it is kept in state: never less than nothing.
+    """Subtract the cost of a call from a budget; the result is text for the state, 0 or more.
 
     >>> countdown("1.00", Decimal("0.0003")), countdown(0.1, Decimal("0.25"))
     ('0.9997', '0')
@@ -29,10 +29,10 @@ def countdown(left: Amount, cost: Decimal) -> str:
 
 
 def left_of(value: object, key: str, agent: str) -> Decimal | None:
-    """What is left of a budget, of the value in state; `None` where there is no such value, and so no limit.
+    """Read the remaining budget from its state value; `None` if there is no value, and so no limit.
 
     Raises:
-        ModelError: the value is negative, or no number; the message names the agent and the key.
+        ModelError: the value is negative, or not a number; the message names the agent and the key.
 
     >>> left_of("0.9997", "budget", "a")
     Decimal('0.9997')
@@ -51,12 +51,12 @@ def left_of(value: object, key: str, agent: str) -> Decimal | None:
 def cost_of_response(
     response: object, model: object = "", prices: Mapping[str, Price] | None = None
 ) -> Decimal | None:
-    """What a model's response cost in USD, or `None` if its price is unknown.
+    """The cost of a model's response in USD, or `None` if its price is unknown.
 
     Args:
-        response: an `LlmResponse` of ADK, or an event made of one; one without usage cost nothing.
-        model: the model that was asked, for a response that does not name one.
-        prices: prices by model name that win over all others.
+        response: an `LlmResponse` of ADK, or an event made from one; a response without usage cost nothing.
+        model: the model that was asked, for a response that does not name its model.
+        prices: prices by model name that take precedence over all others.
 
     Raises:
         MissingExtraError: the price is not given, and `genai-prices` is not installed.

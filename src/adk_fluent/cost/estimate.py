@@ -1,4 +1,4 @@
-"""What a pipeline will cost, before it runs."""
+"""`estimate_cost`: the expected cost of a pipeline, before it runs."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from adk_fluent import _html as html
 from adk_fluent._tracebacks import brief
 from adk_fluent.analysis.facts import was_built
 from adk_fluent.analysis.plan import Plan, Step, plan
-from adk_fluent.cost.asking import Way
-from adk_fluent.cost.branching import (
+from adk_fluent.cost.agent_calls import Way
+from adk_fluent.cost.model_selection import gives_price
+from adk_fluent.cost.prices import Price, price_of
+from adk_fluent.cost.probabilities import (
     Place,
     branch_names,
     branch_probabilities,
-    foreign_agents,
-    labels_of,
+    label_tokens,
+    native_agent_names,
     trees_in_tools,
 )
-from adk_fluent.cost.choosing import gives_price
-from adk_fluent.cost.prices import Price, price_of
-from adk_fluent.cost.reckoning import ModelCalls, StepOutput
 from adk_fluent.cost.traffic import TrafficAssumptions
-from adk_fluent.cost.walk import TurnWalk
+from adk_fluent.cost.turn_walk import TurnWalk
+from adk_fluent.cost.walk_state import ModelCalls, StepOutput
 from adk_fluent.errors import ArgumentError
 from adk_fluent.ir import execution
 from adk_fluent.ir.base import root_of
@@ -36,16 +36,16 @@ from adk_fluent.ir.nodes import (
 
 @dataclass(frozen=True, slots=True)
 class AgentCost:
-    """What one agent costs with one model, per invocation of the pipeline, on average.
+    """The average cost of one agent with one model, per invocation of the pipeline.
 
     Attributes:
-        agent: its name, unique in the pipeline.
-        origin: the name the user gave it.
-        model: the model.
-        calls: model calls.
-        input_tokens: tokens of the requests.
-        output_tokens: tokens of the answers.
-        cost: USD.
+        agent: the agent's unique name in the pipeline.
+        origin: the name that the user gave to the agent.
+        model: the name of the model.
+        calls: the number of model calls.
+        input_tokens: the tokens of all requests.
+        output_tokens: the tokens of all answers.
+        cost: the cost in USD.
     """
 
     agent: str
@@ -59,15 +59,15 @@ class AgentCost:
 
 @dataclass(frozen=True)
 class CostEstimate:
-    """What a pipeline costs, on average; all sums are in USD.
+    """The average cost of a pipeline; all sums are in USD.
 
     Attributes:
-        agents: what each agent costs per invocation, in the order of the pipeline.
-        invocations_per_day: how often it runs.
-        per_invocation: what one run costs.
-        low: what a day costs when everything that was not said goes the cheapest way.
-        high: what a day costs when it goes the dearest.
-        assumptions: what the estimate takes for granted, in words.
+        agents: the cost of each agent per invocation, in the order of the pipeline.
+        invocations_per_day: the number of runs per day.
+        per_invocation: the cost of one run.
+        low: the cost of a day if everything that the assumptions leave open takes the cheapest way.
+        high: the cost of a day if it takes the most expensive way.
+        assumptions: the assumptions of the estimate, in words.
     """
 
     agents: tuple[AgentCost, ...]
@@ -79,22 +79,22 @@ class CostEstimate:
 
     @property
     def total_estimated(self) -> float:
-        """What a day costs."""
+        """The cost of a day."""
         return self.per_invocation * self.invocations_per_day
 
     @property
     def per_agent(self) -> Mapping[str, float]:
-        """Agent, by the name it was given → what it costs a day."""
+        """The cost of each agent per day, by the name that the user gave to it."""
         return self._per("origin")
 
     @property
     def per_model(self) -> Mapping[str, float]:
-        """Model → what it costs a day."""
+        """The cost of each model per day."""
         return self._per("model")
 
     @property
     def per_step(self) -> Mapping[str, float]:
-        """Agent, by its unique name → what it costs per invocation; for pictures."""
+        """The cost of each agent per invocation, by its unique name; for pictures."""
         return self._per("agent", 1)
 
     def _per(self, what: str, times: float | None = None) -> Mapping[str, float]:
@@ -106,11 +106,11 @@ class CostEstimate:
         return MappingProxyType(found)
 
     def notes(self) -> Mapping[str, str]:
-        """Agent, by its unique name → what it costs, for a picture (`expr.visualize(cost=…)`)."""
+        """The cost of each agent as text, by its unique name, for a picture (`expr.visualize(cost=…)`)."""
         return {name: f"{dollars(cost)} per invocation" for name, cost in self.per_step.items()}
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as JSON can hold it; the layout is stable, and `version` says which it is."""
+        """The estimate as JSON-able values; the layout is stable, and its `version` is in the dict."""
         names = AgentCost.__slots__
         return {
             "version": 1,
@@ -130,7 +130,7 @@ class CostEstimate:
         return json.dumps(self.to_dict(), indent=2, ensure_ascii=False)
 
     def rows(self) -> list[tuple[str, ...]]:
-        """A line for each agent, and one for the sum: calls and tokens per invocation, USD per day."""
+        """A row for each agent and one for the sum: calls and tokens per invocation, USD per day."""
         shown = [
             (
                 one.agent,
@@ -166,7 +166,7 @@ class CostEstimate:
         ]
 
     def _repr_html_(self) -> str:
-        """As a notebook shows it: the table, and what was assumed."""
+        """HTML for a notebook: the table and the assumptions."""
         between = f"{dollars(self.low)} to {dollars(self.high)}"
         sums = [("per invocation", dollars(self.per_invocation)), ("a day", dollars(self.total_estimated))]
         facts = html.facts([*sums, ("between", between), ("assumed", "\n".join(self.assumptions))])
@@ -177,7 +177,7 @@ HEAD: Final = ("agent", "model", "calls", "tokens in", "out", "per day")
 
 
 def dollars(amount: float) -> str:
-    """A sum as people read it.
+    """Format a sum in USD for people.
 
     >>> dollars(1234.5), dollars(0.5), dollars(0.0001234), dollars(0)
     ('$1,234.50', '$0.50', '$0.000123', '$0.00')
@@ -191,21 +191,21 @@ def estimate_cost(
     *,
     prices: Mapping[str, Price] | None = None,
 ) -> CostEstimate:
-    """What a pipeline will cost, without running it and without importing google.adk.
+    """Estimate the cost of a pipeline, without running it and without importing google.adk.
 
-    It walks the pipeline: routes by their probabilities, loops by their rounds, maps by their items. For each
-    agent it counts what its model will be sent (its instruction, the user's message, and of the conversation
-    what its context shows it) and what it answers, at the price of its model; what its context and prompt ask
-    helper models; and what the agents in its tools take.
+    The estimate walks the pipeline: routes by their probabilities, loops by their rounds, maps by their
+    items. For each agent it counts the tokens of the request (the instruction, the user's message, and the
+    conversation that the agent's context selects) and of the answer, at the price of the model. It includes
+    the calls of helper models for context and prompt, and of the agents in tools.
 
     Args:
         subject: an expression, an IR node, or a native agent or `App` that adk-fluent built.
-        traffic: how it is used; by default 1,000 messages a day of 500 tokens, with answers of 200.
-        prices: prices by model name that win over all others.
+        traffic: the use of the pipeline; by default 1,000 messages a day of 500 tokens, and answers of 200.
+        prices: prices by model name that take precedence over all others.
 
     Raises:
-        ArgumentError: a price is unknown, a name in `traffic` means nothing here, or probabilities do not add
-            up; the message names the agent and says what to write.
+        ArgumentError: a price is unknown, a name in `traffic` does not exist in the pipeline, or
+            probabilities do not add up; the message names the agent and the remedy.
         ModelError: no candidate of a `.model_select` can take an agent's request.
         MissingExtraError: a price is not given, and `genai-prices` is not installed.
 
@@ -223,7 +223,7 @@ def estimate_cost(
     traffic = traffic or TrafficAssumptions()
     tree = plan(root, resolved=was_built(subject))
     traffic.check_names(_names(tree))
-    walk = TurnWalk(tree, traffic, prices or {}, labels=labels_of(tree, traffic))
+    walk = TurnWalk(tree, traffic, prices or {}, labels=label_tokens(tree, traffic))
     with brief():
         expected, vague = _walked(walk, "expected")
         per_invocation = low = high = sum(one.cost for one in expected)
@@ -241,18 +241,18 @@ def estimate_cost(
 
 
 def _walked(walk: TurnWalk, way: Way) -> tuple[list[ModelCalls], bool]:
-    """The calls of a turn, and whether anything in it was not said."""
+    """The calls of a turn, and True if an assumption is missing for it."""
     said: tuple[StepOutput, ...] = ()
     while True:
         turn = TurnWalk(walk.plan, walk.traffic, walk.prices, way, said, walk.labels, walk.shared)
         turn.visit(walk.plan.root, 1.0)
         if said or walk.traffic.turns_per_session <= 1 or not turn.talk.said:
             return turn.asked, turn.vague
-        said = tuple(turn.talk.said)  # of which the turns after it see what their contexts let them
+        said = tuple(turn.talk.said)  # later turns see these, as far as their contexts allow
 
 
 def _merged(asked: Iterable[ModelCalls], places: Mapping[Step, Place]) -> Iterable[AgentCost]:
-    """One entry for each agent and model."""
+    """Sum the calls to one entry for each agent and model."""
     found: dict[tuple[Step, str], list[float]] = {}
     for one in asked:
         sums = found.setdefault((one.step, one.model), [0.0, 0.0, 0.0, 0.0])
@@ -263,7 +263,7 @@ def _merged(asked: Iterable[ModelCalls], places: Mapping[Step, Place]) -> Iterab
 
 
 def _names(tree: Plan) -> Mapping[str, dict[str, None]]:
-    """What each field of the assumptions may name, also in the tools of agents."""
+    """For each field of the assumptions, the names that it may use; agents in tools are included."""
     found: dict[str, dict[str, None]] = {
         field: {}
         for field in ("branch_probabilities", "output_tokens", "loop_iterations", "map_items", "tool_calls")
@@ -297,7 +297,7 @@ def _names(tree: Plan) -> Mapping[str, dict[str, None]]:
 
 
 def _assumed(walk: TurnWalk, asked: list[ModelCalls]) -> Iterable[str]:
-    """What the estimate takes for granted."""
+    """The assumptions of an estimate, as sentences."""
     tree, traffic = walk.plan, walk.traffic
     yield (
         f"{traffic.invocations_per_day:,g} invocations a day, of {traffic.avg_input_tokens:,g} tokens, "
@@ -312,7 +312,7 @@ def _assumed(walk: TurnWalk, asked: list[ModelCalls]) -> Iterable[str]:
     yield from walk.shared.notes.values()
     if any(isinstance(step.node.runs, execution.UNTIL_SUCCESS) for step in tree.steps):
         failing = f"{traffic.fallback_rate:.0%}"
-        yield f"what stands before a // fails in {failing} of runs; all branches of a race are paid for"
+        yield f"an alternative before a // fails in {failing} of runs; all branches of a race are paid for"
     if any((agent := step.node.agent) is not None and agent.retries for step in tree.steps):
         yield f"{traffic.wrong_answer_rate:.0%} of answers do not fit where an agent may be asked again"
     if traffic.retries:
@@ -322,7 +322,7 @@ def _assumed(walk: TurnWalk, asked: list[ModelCalls]) -> Iterable[str]:
         f"{traffic.tokens_per_message:g} tokens around each message; no cached input, images or audio"
     )
     if acting := dict.fromkeys(type(one).__name__ for step in tree.steps for one in _middleware(step)):
-        yield f"what middleware ({', '.join(acting)}) adds or spares is not in here"
+        yield f"the effect of middleware ({', '.join(acting)}) is not included"
     yield _dated(walk, asked)
 
 
@@ -334,10 +334,10 @@ def _of_step(step: Step, traffic: TrafficAssumptions, walk: TurnWalk) -> Iterabl
     node = step.node
     for name, what in (("planner", "planner"), ("code_executor", "code executor")):
         if node.given.get(name) is not None:
-            yield f"{step.name}: what its {what} adds is not in here"
+            yield f"{step.name}: the tokens of its {what} are not included"
     if node.given.get("tools"):
-        for name in foreign_agents(node):
-            yield f"{step.name}: what {name} costs, a native agent in a tool of it, is not in here"
+        for name in native_agent_names(node):
+            yield f"{step.name}: the cost of {name}, a native agent in one of its tools, is not included"
     if (fixed := walk.shared.fixed.get(step)) is not None and fixed.inside:
         shares = ", ".join(f"{tree.plan.root.name} {share:.0%}" for tree, share in fixed.inside.items())
         yield f"{step.name}: of its calls of tools, {shares}"
@@ -350,9 +350,9 @@ def _of_step(step: Step, traffic: TrafficAssumptions, walk: TurnWalk) -> Iterabl
     elif isinstance(node.runs, execution.ByModel) and step.children:
         yield f"{step.name}: {_shares(step, traffic)}"
     elif node.opaque:
-        yield f"{step.name} is a native agent that nobody has looked into; what it costs is not in here"
+        yield f"{step.name} is a native agent whose models are unknown; its cost is not included"
     elif node.speaks and not isinstance(node.runs, execution.ByModel):
-        yield f"{step.name} is served elsewhere; what it costs there is not in here"
+        yield f"{step.name} is served elsewhere; its cost there is not included"
 
 
 def _shares(step: Step, traffic: TrafficAssumptions) -> str:
@@ -365,7 +365,7 @@ def _shares(step: Step, traffic: TrafficAssumptions) -> str:
 
 
 def _dated(walk: TurnWalk, asked: list[ModelCalls]) -> str:
-    """Where the prices are from."""
+    """The sources of the prices."""
     sources: dict[str, None] = {}
     found: dict[tuple[str, ModelSelectorNode | None], None] = {}
     for one in asked:

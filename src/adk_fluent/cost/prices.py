@@ -1,4 +1,4 @@
-"""What a model call costs: prices of the `genai-prices` data set, and those given here."""
+"""Prices of models: those of the data set `genai-prices`, and those that the user registers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from adk_fluent.errors import ArgumentError, MissingExtraError, install
 from adk_fluent.ir.frozen import Frozen, frozen
 
 Amount = Decimal | int | float | str
-"""A sum of money in USD; a float counts as what it prints as."""
+"""A sum of money in USD; a float has the value that Python prints for it."""
 
 _MILLION: Final = Decimal(1_000_000)
 NO_PRICES: Final = (
@@ -26,9 +26,9 @@ class Tokens(NamedTuple):
     """The tokens of one model call.
 
     Attributes:
-        input_tokens: tokens of the request, the cached ones among them.
-        output_tokens: tokens of the answer, thoughts included.
-        cached_tokens: those of the request that the provider had cached.
+        input_tokens: tokens of the request, including cached ones.
+        output_tokens: tokens of the answer, including thoughts.
+        cached_tokens: tokens of the request that the provider had cached.
     """
 
     input_tokens: int = 0
@@ -37,7 +37,7 @@ class Tokens(NamedTuple):
 
 
 class HasTokens(Protocol):
-    """Whatever says how many tokens a call used: `Tokens`, or a `Usage` of a run."""
+    """An object with the number of tokens of a call: `Tokens`, or a `Usage` of a run."""
 
     @property
     def input_tokens(self) -> int:
@@ -56,9 +56,9 @@ class HasTokens(Protocol):
 
 
 def tokens_of(usage_metadata: object) -> Tokens:
-    """The tokens that a response of google-genai reports (`response.usage_metadata`); `None` is no tokens.
+    """The tokens that a response of google-genai reports (`response.usage_metadata`); 0 for `None`.
 
-    What tools put into the request counts as input and thoughts count as output, as providers bill them.
+    Text that tools add to the request counts as input, and thoughts count as output, as providers bill them.
 
     >>> from types import SimpleNamespace
     >>> tokens_of(SimpleNamespace(prompt_token_count=10, candidates_token_count=3, thoughts_token_count=2))
@@ -74,15 +74,15 @@ def tokens_of(usage_metadata: object) -> Tokens:
 
 @frozen
 class Price(Frozen):
-    """What a model costs, in USD per million tokens.
+    """The price of a model, in USD per million tokens.
 
     Attributes:
-        input: for tokens of the request.
-        output: for tokens of the answer, thoughts included.
-        cached_input: for tokens of the request that the provider had cached; `None` is as `input`.
-        tiers: prices of long requests: with more input tokens than the number, all tokens of the call cost
-            that. In rising order.
-        source: where the price is from, as reports show it: `genai-prices 0.2.3`, or when it was given.
+        input: price of request tokens.
+        output: price of answer tokens, including thoughts.
+        cached_input: price of request tokens that the provider had cached; `None` means the price `input`.
+        tiers: prices of long requests, in ascending order: if a request has more tokens than the number, this
+            price holds for all tokens of the call.
+        source: the source of the price for reports: `genai-prices 0.2.3`, or the date on which it was given.
 
     Example:
         >>> price = Price.per_million(input=0.30, output=2.50)
@@ -108,21 +108,21 @@ class Price(Frozen):
     def per_million(
         cls,
         *,
-        input: Amount,  # what everybody calls it
+        input: Amount,  # the usual name, although it hides a builtin
         output: Amount,
         cached_input: Amount | None = None,
         as_of: date | None = None,
     ) -> Self:
-        """A price in USD per million tokens, as providers' price lists state it.
+        """Make a price from USD per million tokens, as providers' price lists state it.
 
         Args:
-            input: for tokens of the request.
-            output: for tokens of the answer.
-            cached_input: for tokens of the request that the provider had cached; by default as `input`.
-            as_of: when it was looked up; reports show it.
+            input: price of request tokens.
+            output: price of answer tokens.
+            cached_input: price of request tokens that the provider had cached; by default that of `input`.
+            as_of: the date of the price; reports show it.
 
         Raises:
-            ArgumentError: an amount is negative, or no number.
+            ArgumentError: an amount is negative, or not a number.
         """
         source = "given" if as_of is None else f"given on {as_of.isoformat()}"
         values = {"input": input, "output": output, "cached_input": cached_input, "source": source}
@@ -130,7 +130,7 @@ class Price(Frozen):
 
     @classmethod
     def per_thousand(cls, *, input: Amount, output: Amount) -> Self:  # as above
-        """A price in USD per 1,000 tokens, as a `ModelCandidate` states it.
+        """Make a price from USD per 1,000 tokens, as a `ModelCandidate` states it.
 
         >>> Price.per_thousand(input=0.15, output=0.6).input
         Decimal('150.00')
@@ -138,7 +138,7 @@ class Price(Frozen):
         return cls.per_million(input=amount(input, "input=") * 1000, output=amount(output, "output=") * 1000)
 
     def cost(self, tokens: HasTokens) -> Decimal:
-        """What one call of so many tokens costs, in USD."""
+        """The cost in USD of one call with these tokens."""
         price: Price = self
         for more_than, tier in self.tiers:
             if tokens.input_tokens > more_than:
@@ -150,10 +150,10 @@ class Price(Frozen):
 
 
 def amount(value: object, where: str) -> Decimal:
-    """A sum in USD that a user gave.
+    """Convert a sum in USD that a user gave.
 
     Raises:
-        ArgumentError: it is negative, or no number; the message starts with `where`.
+        ArgumentError: the sum is negative, or not a number; the message starts with `where`.
     """
     try:
         if isinstance(value, bool):
@@ -166,16 +166,16 @@ def amount(value: object, where: str) -> Decimal:
     return found
 
 
-# --- which model ----------------------------------------------------------------------------------
+# --- prices of models -----------------------------------------------------------------------------
 
 _registered: dict[str, Price] = {}
 
 
 def register_price(model: str, price: Price) -> None:
-    """Set what a model costs, for estimates, results and budgets of this process; it wins over the data set.
+    """Set the price of a model for estimates, results and budgets of this process, instead of the data set's.
 
     Raises:
-        ArgumentError: the name is empty, or it is no `Price`.
+        ArgumentError: the name is empty, or the price is not a `Price`.
 
     >>> register_price("my-finetune", Price.per_million(input=1, output=4))
     >>> cost_of("my-finetune", Tokens(1000, 1000))
@@ -193,20 +193,20 @@ def register_price(model: str, price: Price) -> None:
 
 
 def unregister_price(model: str) -> None:
-    """Take back a price that was set; one that was not is no error."""
+    """Remove a registered price; do nothing if none is registered."""
     _registered.pop(model.strip().lower(), None)
 
 
 def price_of(model: object, prices: Mapping[str, Price] | None = None) -> Price | None:
-    """What a model costs now, or `None` if nobody knows.
+    """The price of a model today, or `None` if it is unknown.
 
     Args:
-        model: a name as ADK takes it (`gemini-2.5-flash`, `openai/gpt-4o`, `projects/…/models/…`), one that a
-            response reports (`gpt-4o-2024-08-06`), or a `BaseLlm`.
-        prices: prices by model name that win over all others.
+        model: a name that ADK accepts (`gemini-2.5-flash`, `openai/gpt-4o`, `projects/…/models/…`), a name in
+            a response (`gpt-4o-2024-08-06`), or a `BaseLlm`.
+        prices: prices by model name that take precedence over all others.
 
     Raises:
-        MissingExtraError: the price is none of those given, and `genai-prices` is not installed.
+        MissingExtraError: the price is neither given nor registered, and `genai-prices` is not installed.
 
     >>> price = price_of("gemini-2.5-flash")
     >>> price.input < price.output
@@ -224,12 +224,12 @@ def price_of(model: object, prices: Mapping[str, Price] | None = None) -> Price 
 
 
 def cost_of(model: object, usage: HasTokens, prices: Mapping[str, Price] | None = None) -> Decimal | None:
-    """What one call of a model cost in USD, or `None` if its price is unknown; never 0 for that.
+    """The cost in USD of one call of a model; `None`, and never 0, if its price is unknown.
 
     Args:
-        model: as `price_of` takes it.
-        usage: the tokens of one call; of several together, price tiers for long requests would be wrong.
-        prices: prices by model name that win over all others.
+        model: as for `price_of`.
+        usage: the tokens of one call; for the sum of several calls, price tiers would give a wrong result.
+        prices: prices by model name that take precedence over all others.
 
     Raises:
         MissingExtraError: see `price_of`.
@@ -239,7 +239,7 @@ def cost_of(model: object, usage: HasTokens, prices: Mapping[str, Price] | None 
 
 
 def name_of(model: object) -> str:
-    """The name of a model: a string itself, or the `.model` of a `BaseLlm`; empty if there is none."""
+    """The name of a model: a string itself, or the `.model` of a `BaseLlm`; empty if it has none."""
     name = model if isinstance(model, str) else getattr(model, "model", "")
     return name if isinstance(name, str) else ""
 
@@ -252,7 +252,7 @@ def _among(name: str, prices: Mapping[str, Price]) -> Price | None:
 # --- the data set ---------------------------------------------------------------------------------
 
 _PROVIDERS: Final[Mapping[str, str]] = {"azure_ai": "azure", "fireworks_ai": "fireworks"}
-"""LiteLLM's names of providers that the data set calls otherwise and does not match itself."""
+"""The data set's names of providers for LiteLLM's names, if the data set does not match them itself."""
 
 
 @cache
@@ -265,7 +265,7 @@ def _data() -> Any:
 
 @lru_cache(maxsize=1024)
 def _listed(name: str, today: date, source: str) -> Price | None:
-    """The price in the data set; kept for a day, since prices have dates from which they hold."""
+    """The price in the data set; cached for a day, since a price may change at a date."""
     provider, model = _split(name)
     snapshot = _data().get_snapshot()
     for spelled in _spellings(model):
@@ -279,7 +279,7 @@ def _listed(name: str, today: date, source: str) -> Price | None:
 
 
 def _split(name: str) -> tuple[str | None, str]:
-    """The provider that a name tells, and the model's own name."""
+    """Split a name into the provider, if it names one, and the model's own name."""
     lower = name.strip().lower()
     head, slashes, model = lower.rpartition("models/")
     if slashes:  # as Google's resources are named
@@ -305,12 +305,12 @@ def _version() -> str:
 
 
 def _source(snapshot: Any) -> str:
-    """Which prices those are that `genai_prices.UpdatePrices` fetched, and when."""
+    """The source of the prices that `genai_prices.UpdatePrices` fetched, with the date."""
     return f"{_version()}, updated {snapshot.timestamp:%Y-%m-%d %H:%M}"
 
 
 def _price(found: Any, source: str) -> Price | None:
-    """Our price of one in the data set; `None` for a model that is not billed by tokens of text."""
+    """Convert a price of the data set; `None` for a model that is not billed by tokens of text."""
     kinds = (found.input_mtok, found.output_mtok, found.cache_read_mtok)
     if kinds[0] is None:
         return None
@@ -325,6 +325,6 @@ def _price(found: Any, source: str) -> Price | None:
 
 
 def _at(kind: Any, tokens: int) -> Decimal | None:
-    """The price of one kind of token in a request of so many tokens."""
+    """The price of one kind of token in a request with this number of tokens."""
     passed = [tier.price for tier in getattr(kind, "tiers", ()) if tokens > tier.start]
     return passed[-1] if passed else getattr(kind, "base", kind)

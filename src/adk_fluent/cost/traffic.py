@@ -1,4 +1,4 @@
-"""What an estimate takes for granted: how much is asked, how long answers are, and which way runs go."""
+"""`TrafficAssumptions`: the number of requests, the length of answers, and the probabilities of branches."""
 
 from __future__ import annotations
 
@@ -11,39 +11,39 @@ from adk_fluent.errors import ArgumentError
 from adk_fluent.spelling import did_you_mean
 
 Numbers = float | Mapping[str, float] | None
-"""A number for all, numbers by name, or `None` for what is usual."""
+"""A number for all, numbers by name, or `None` for the default."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrafficAssumptions:
-    """How a pipeline is used; what is not said is what is usual, and the estimate lists it.
+    """Assumptions about the use of a pipeline; fields that you leave out have defaults, which reports list.
 
     Attributes:
-        invocations_per_day: user messages that are answered per day.
+        invocations_per_day: user messages per day.
         avg_input_tokens: tokens of a user's message.
-        avg_output_tokens: tokens of an answer, thoughts included; an agent whose answer a route compares with
-            labels gives a label, and none gives more than its own `max_output_tokens`.
-        branch_probabilities: how likely a branch of a route, a delegate, or a conditional transfer is taken:
-            by the name of an agent, or by the value that a route compares with; of an agent in a tool, which
-            share of its caller's calls of tools it gets. What is left is shared by those not named.
-        output_tokens: agent → tokens of its answers, where they differ.
-        loop_iterations: how many rounds loops take, or loop → rounds; by default 2, and where nothing can end
-            a loop earlier, all.
-        map_items: how many items maps have, or map, or its list's key, → items; by default 3.
-        tool_calls: how often an agent with tools calls one per answer, or agent → calls; by default once.
-        tool_result_tokens: tokens of what a tool gives back.
-        key_tokens: tokens of a state value that no agent here writes, or key → tokens.
-        fallback_rate: how likely what stands before a `//` fails.
-        wrong_answer_rate: how likely an answer is not of the type that its agent returns; then the agent is
-            asked again, as often as its `returns(retries=)` allows.
-        retries: how many more attempts a model call takes on average; each is billed like the first.
-        turns_per_session: user messages per session; each sees those before it, and what was answered.
-        characters_per_token: of instructions and descriptions, which are counted.
-        tokens_per_message: what a provider adds to each message of a request.
-        quote_tokens: what stands around another agent's words; by default what the installed ADK puts there.
+        avg_output_tokens: tokens of an answer, including thoughts. If a route compares an agent's answer with
+            labels, the answer is a label. No answer is longer than its agent's `max_output_tokens`.
+        branch_probabilities: probabilities of a route's branches, of delegates, and of conditional transfers,
+            by the name of an agent or by the value that a route compares with. For an agent in a tool, its
+            share of the caller's tool calls. Branches that are not named share the rest.
+        output_tokens: tokens of an agent's answers, by its name, if they differ from the average.
+        loop_iterations: rounds of all loops, or of each loop by name; by default 2, or all rounds if nothing
+            can end the loop earlier.
+        map_items: items of all maps, or of each map by its name or its list's key; by default 3.
+        tool_calls: tool calls per answer of an agent with tools, for all or by agent; by default 1.
+        tool_result_tokens: tokens of a tool's result.
+        key_tokens: tokens of a state value that no agent of the pipeline writes, for all or by key.
+        fallback_rate: probability that an alternative before a `//` fails.
+        wrong_answer_rate: probability that an answer does not match its type; the agent is then asked again,
+            as often as its `returns(retries=)` allows.
+        retries: average number of additional attempts of a model call; each costs as much as the first.
+        turns_per_session: user messages per session; each request contains the earlier messages and answers.
+        characters_per_token: characters per token of instructions and descriptions.
+        tokens_per_message: tokens that a provider adds to each message of a request.
+        quote_tokens: tokens around another agent's text; by default those of the installed ADK.
 
     Raises:
-        ArgumentError: a number is negative, a probability above 1, or something is no number.
+        ArgumentError: a number is negative, a probability is above 1, or a value is not a number.
     """
 
     invocations_per_day: float = 1_000
@@ -76,13 +76,13 @@ class TrafficAssumptions:
                 _check(value, f"{one.name}=", least=_LEAST.get(one.name, 0.0), most=_MOST.get(one.name))
 
     def check_names(self, known: Mapping[str, Iterable[str]]) -> None:
-        """Refuse names that mean nothing in a pipeline.
+        """Refuse names that do not exist in a pipeline.
 
         Args:
-            known: field → the names that it may use.
+            known: for each field, the names that it may use.
 
         Raises:
-            ArgumentError: one is not among them; the message has the nearest.
+            ArgumentError: a name is not among them; the message has the nearest name.
         """
         for where, names in known.items():
             given: Any = getattr(self, where)

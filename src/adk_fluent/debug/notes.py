@@ -13,8 +13,8 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from adk_fluent import __version__
-from adk_fluent._limit import limits_around
 from adk_fluent._redaction import Redactor
+from adk_fluent._tasks import limits_around
 from adk_fluent.debug.recording import Recording, hash_if_any, places_in
 from adk_fluent.debug.requests import plain, request_json
 from adk_fluent.debug.retention import Piece, Retention, changes, earlier_events, piece_of

@@ -312,9 +312,9 @@ def _saves(saved: Any) -> Any:
 def default_model() -> str:
     """The model that the installed ADK asks where an agent names none."""
     from adk_fluent.cost.prices import name_of
-    from adk_fluent.inspection import wording
+    from adk_fluent.inspection import presentation
 
-    return name_of(wording.default_model())
+    return name_of(presentation.default_model())
 
 
 def _sees_races() -> bool:

@@ -9,7 +9,7 @@ from contextlib import aclosing
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, Literal, Never, cast
 
-from adk_fluent._limit import Limit, limits_around, next_limit
+from adk_fluent._tasks import Limit, limits_around, next_limit
 from adk_fluent.backends.adk.api import (
     DEFAULT_USER,
     ADKBackend,

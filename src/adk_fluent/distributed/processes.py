@@ -8,7 +8,7 @@ from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, Final
 
-from adk_fluent._loops import PerLoop
+from adk_fluent._tasks import PerLoop
 from adk_fluent.backends.adk.api import places
 from adk_fluent.distributed.formats import from_bytes, to_bytes
 from adk_fluent.distributed.working import check_failed, check_files, crossing_of, events_of

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     )
 
     class _SetsFields(Protocol):
-        """What the methods below need of the expression class they are mixed into."""
+        """The methods of the expression class that the methods below call."""
 
         def _set(self, **fields: object) -> Self: ...
 
@@ -46,9 +46,9 @@ class AgentMethods(_SetsFields):
     __slots__ = ()
 
     def describe(self, description: str) -> Self:
-        """Say in a sentence what it is good for.
+        """Describe the agent's purpose in a sentence.
 
-        Other agents read it when they decide whom to hand over to, and A2A cards show it.
+        Other agents use it to choose an agent for a transfer, and A2A cards show it.
 
         Sets ADK's `description`, of type `str`; ADK's default is `''`.
 
@@ -59,11 +59,11 @@ class AgentMethods(_SetsFields):
         return self._set(description=description)
 
     def rerun_on_resume(self, rerun_on_resume: bool = True) -> Self:
-        """Choose what happens when a paused run goes on at this node.
+        """Set the behaviour of this node when a paused run continues.
 
         `True` runs the node again; `False` takes the user's reply as its output.
 
-        ADK heeds it in nodes of a `Workflow`, and on an LLM agent that is the root of its app; elsewhere it
+        ADK uses it in nodes of a `Workflow`, and on an LLM agent that is the root of its app; elsewhere it
         does nothing.
 
         Sets ADK's `rerun_on_resume`, of type `bool`; ADK's default is `False`. Not in google-adk 1.25.0:
@@ -76,11 +76,11 @@ class AgentMethods(_SetsFields):
         return self._set(rerun_on_resume=rerun_on_resume)
 
     def wait_for_output(self, wait_for_output: bool = True) -> Self:
-        """Keep what comes after it waiting until it has produced an output or a route.
+        """Let later nodes wait until this node has produced an output or a route.
 
-        A node that never produces one then waits for ever.
+        If the node never produces one, they wait for ever.
 
-        ADK heeds it in nodes of a `Workflow`, and on an LLM agent that is the root of its app; elsewhere it
+        ADK uses it in nodes of a `Workflow`, and on an LLM agent that is the root of its app; elsewhere it
         does nothing.
 
         Sets ADK's `wait_for_output`, of type `bool`; ADK's default is `False`. Not in google-adk 1.25.0:
@@ -97,7 +97,7 @@ class AgentMethods(_SetsFields):
 
         To repeat single model calls, on every ADK version, use `.middleware(retry())`.
 
-        ADK heeds it in nodes of a `Workflow`, and on an LLM agent that is the root of its app; elsewhere it
+        ADK uses it in nodes of a `Workflow`, and on an LLM agent that is the root of its app; elsewhere it
         does nothing.
 
         Sets ADK's `retry_config`, of type `RetryConfig | None`; ADK's default is `None`. Not in google-adk
@@ -112,12 +112,12 @@ class AgentMethods(_SetsFields):
         return self._set(retry_config=retry_config)
 
     def node_timeout(self, timeout: float | None) -> Self:
-        """Bound the seconds that ADK gives this node before it cancels it.
+        """Set the seconds after which ADK cancels this node.
 
-        `None` means no bound. A node cut off fails with ADK's `NodeTimeoutError`, which its retry
-        configuration may catch. To bound any expression, on every ADK version, use `.timeout(seconds)`.
+        `None` means no limit. A cancelled node fails with ADK's `NodeTimeoutError`, which its retry
+        configuration may catch. To limit any expression, on every ADK version, use `.timeout(seconds)`.
 
-        ADK heeds it in nodes of a `Workflow`, and on an LLM agent that is the root of its app; elsewhere it
+        ADK uses it in nodes of a `Workflow`, and on an LLM agent that is the root of its app; elsewhere it
         does nothing.
 
         Sets ADK's `timeout`, of type `float | None`; ADK's default is `None`. Not in google-adk 1.25.0: needs
@@ -148,9 +148,9 @@ class AgentMethods(_SetsFields):
         return self._set(state_schema=state_schema)
 
     def before_agent(self, *callbacks: SingleBeforeAgentCallback) -> Self:
-        """Call functions before it runs.
+        """Call functions before the agent runs.
 
-        One that returns content ends the turn with it; nothing else is called.
+        If a function returns content, it is the agent's answer, and nothing else runs.
 
         Adds to ADK's `before_agent_callback`; further calls add more, and all are called in that order.
 
@@ -162,9 +162,9 @@ class AgentMethods(_SetsFields):
         return self._hook("before_agent_callback", *callbacks)
 
     def after_agent(self, *callbacks: SingleAfterAgentCallback) -> Self:
-        """Call functions after it has run.
+        """Call functions after the agent has run.
 
-        Content that one returns becomes a further answer; the rest are not called.
+        If a function returns content, it is a further answer; later functions are not called.
 
         Adds to ADK's `after_agent_callback`; further calls add more, and all are called in that order.
 
@@ -176,9 +176,9 @@ class AgentMethods(_SetsFields):
         return self._hook("after_agent_callback", *callbacks)
 
     def generate_content_config(self, generate_content_config: GenerateContentConfig | None) -> Self:
-        """Set how the model generates: temperature, safety settings, token limits.
+        """Set the options of generation: temperature, safety settings, token limits.
 
-        ADK refuses tools, a system instruction or a response schema in it: they have own methods.
+        ADK refuses tools, a system instruction or a response schema in it: other methods set these.
 
         Sets ADK's `generate_content_config`, of type `GenerateContentConfig | None`; ADK's default is `None`.
 
@@ -191,9 +191,9 @@ class AgentMethods(_SetsFields):
         return self._set(generate_content_config=generate_content_config)
 
     def mode(self, mode: Literal["chat", "task", "single_turn"] | None) -> Self:
-        """Choose how work is handed to the agent.
+        """Choose how the agent receives work.
 
-        `"chat"`: by transfer, talking to the user. `"task"`: as a task that may ask the user.
+        `"chat"`: by transfer; the agent talks to the user. `"task"`: as a task; the agent may ask the user.
         `"single_turn"`: as a task without the user.
 
         Sets ADK's `mode`, of type `Literal["chat", "task", "single_turn"] | None`; ADK's default is `None`.
@@ -210,7 +210,7 @@ class AgentMethods(_SetsFields):
 
         To map an expression over a state key, on every ADK version, use `map_over`.
 
-        ADK heeds it in nodes of a `Workflow`; elsewhere it does nothing.
+        ADK uses it in nodes of a `Workflow`; elsewhere it does nothing.
 
         Sets ADK's `parallel_worker`, of type `bool | None`; ADK's default is `None`. Not in google-adk
         1.25.0: needs a newer one, such as 2.13.0.
@@ -222,9 +222,9 @@ class AgentMethods(_SetsFields):
         return self._set(parallel_worker=parallel_worker)
 
     def disallow_transfer_to_parent(self, disallow_transfer_to_parent: bool = True) -> Self:
-        """Forbid the model to hand the conversation back to the parent agent.
+        """Forbid the model to transfer the conversation back to the parent agent.
 
-        The agent then answers once; on the user's next turn its parent is in charge again.
+        The agent then answers once; on the user's next turn, its parent runs again.
 
         Sets ADK's `disallow_transfer_to_parent`, of type `bool`; ADK's default is `False`.
 
@@ -235,7 +235,7 @@ class AgentMethods(_SetsFields):
         return self._set(disallow_transfer_to_parent=disallow_transfer_to_parent)
 
     def disallow_transfer_to_peers(self, disallow_transfer_to_peers: bool = True) -> Self:
-        """Forbid the model to hand the conversation to its sibling agents.
+        """Forbid the model to transfer the conversation to its sibling agents.
 
         Sets ADK's `disallow_transfer_to_peers`, of type `bool`; ADK's default is `False`.
 
@@ -248,7 +248,7 @@ class AgentMethods(_SetsFields):
     def include_contents(self, include_contents: Literal["default", "none"]) -> Self:
         """Choose whether ADK sends the conversation so far to the model.
 
-        `"none"` alone still lets the previous agent's text through and hides the user's message behind it;
+        With `"none"`, the model still sees the previous agent's text, and not the user's message before it;
         `.context(C.none())` and `.reads(...)` select exactly.
 
         Sets ADK's `include_contents`, of type `Literal["default", "none"]`; ADK's default is `'default'`.
@@ -288,7 +288,7 @@ class AgentMethods(_SetsFields):
     def before_model(self, *callbacks: SingleBeforeModelCallback) -> Self:
         """Call functions before each model call; they may change the request.
 
-        One that returns a response has it used in place of the model's; the rest are not called.
+        If a function returns a response, it replaces the model's; later functions are not called.
 
         Adds to ADK's `before_model_callback`; further calls add more, and all are called in that order.
 
@@ -302,7 +302,7 @@ class AgentMethods(_SetsFields):
     def after_model(self, *callbacks: SingleAfterModelCallback) -> Self:
         """Call functions after each model call.
 
-        A response that one returns replaces the model's; the rest are not called.
+        If a function returns a response, it replaces the model's; later functions are not called.
 
         Adds to ADK's `after_model_callback`; further calls add more, and all are called in that order.
 
@@ -316,9 +316,9 @@ class AgentMethods(_SetsFields):
     def on_model_error(self, *callbacks: SingleOnModelErrorCallback) -> Self:
         """Call functions when a model call fails.
 
-        One that returns a response has it used as the model's answer; the rest are not called.
+        If a function returns a response, it is the model's answer; later functions are not called.
 
-        Returning `None` lets the error propagate; it does not try again. `.middleware(retry())` does.
+        If all return `None`, the error is raised; to retry instead, use `.middleware(retry())`.
 
         Adds to ADK's `on_model_error_callback`; further calls add more, and all are called in that order.
 
@@ -332,7 +332,7 @@ class AgentMethods(_SetsFields):
     def before_tool(self, *callbacks: SingleBeforeToolCallback) -> Self:
         """Call functions before each tool call; they may change the arguments.
 
-        One that returns a dict has it used in place of the tool's result; the rest are not called.
+        If a function returns a dict, it is the result; the tool and later functions are not called.
 
         Adds to ADK's `before_tool_callback`; further calls add more, and all are called in that order.
 
@@ -346,7 +346,7 @@ class AgentMethods(_SetsFields):
     def after_tool(self, *callbacks: SingleAfterToolCallback) -> Self:
         """Call functions after each tool call.
 
-        A dict that one returns replaces the tool's result; the rest are not called.
+        If a function returns a dict, it replaces the tool's result; later functions are not called.
 
         Adds to ADK's `after_tool_callback`; further calls add more, and all are called in that order.
 
@@ -360,9 +360,9 @@ class AgentMethods(_SetsFields):
     def on_tool_error(self, *callbacks: SingleOnToolErrorCallback) -> Self:
         """Call functions when a tool raises.
 
-        One that returns a dict has it used as the tool's result; the rest are not called.
+        If a function returns a dict, it is the tool's result; later functions are not called.
 
-        Returning `None` lets the error propagate; it does not try again. `.middleware(retry())` does.
+        If all return `None`, the error is raised; to retry instead, use `.middleware(retry())`.
 
         Adds to ADK's `on_tool_error_callback`; further calls add more, and all are called in that order.
 
@@ -380,9 +380,9 @@ class WorkflowMethods(_SetsFields):
     __slots__ = ()
 
     def describe(self, description: str) -> Self:
-        """Say in a sentence what it is good for.
+        """Describe the agent's purpose in a sentence.
 
-        Other agents read it when they decide whom to hand over to, and A2A cards show it.
+        Other agents use it to choose an agent for a transfer, and A2A cards show it.
 
         Sets ADK's `description`, of type `str`; ADK's default is `''`.
 
@@ -393,11 +393,11 @@ class WorkflowMethods(_SetsFields):
         return self._set(description=description)
 
     def rerun_on_resume(self, rerun_on_resume: bool = True) -> Self:
-        """Choose what happens when a paused run goes on at this node.
+        """Set the behaviour of this node when a paused run continues.
 
         `True` runs the node again; `False` takes the user's reply as its output.
 
-        ADK heeds it in nodes of a `Workflow`, and on an LLM agent that is the root of its app; elsewhere it
+        ADK uses it in nodes of a `Workflow`, and on an LLM agent that is the root of its app; elsewhere it
         does nothing.
 
         Sets ADK's `rerun_on_resume`, of type `bool`; ADK's default is `False`. Not in google-adk 1.25.0:
@@ -410,11 +410,11 @@ class WorkflowMethods(_SetsFields):
         return self._set(rerun_on_resume=rerun_on_resume)
 
     def wait_for_output(self, wait_for_output: bool = True) -> Self:
-        """Keep what comes after it waiting until it has produced an output or a route.
+        """Let later nodes wait until this node has produced an output or a route.
 
-        A node that never produces one then waits for ever.
+        If the node never produces one, they wait for ever.
 
-        ADK heeds it in nodes of a `Workflow`, and on an LLM agent that is the root of its app; elsewhere it
+        ADK uses it in nodes of a `Workflow`, and on an LLM agent that is the root of its app; elsewhere it
         does nothing.
 
         Sets ADK's `wait_for_output`, of type `bool`; ADK's default is `False`. Not in google-adk 1.25.0:
@@ -431,7 +431,7 @@ class WorkflowMethods(_SetsFields):
 
         To repeat single model calls, on every ADK version, use `.middleware(retry())`.
 
-        ADK heeds it in nodes of a `Workflow`, and on an LLM agent that is the root of its app; elsewhere it
+        ADK uses it in nodes of a `Workflow`, and on an LLM agent that is the root of its app; elsewhere it
         does nothing.
 
         Sets ADK's `retry_config`, of type `RetryConfig | None`; ADK's default is `None`. Not in google-adk
@@ -446,12 +446,12 @@ class WorkflowMethods(_SetsFields):
         return self._set(retry_config=retry_config)
 
     def node_timeout(self, timeout: float | None) -> Self:
-        """Bound the seconds that ADK gives this node before it cancels it.
+        """Set the seconds after which ADK cancels this node.
 
-        `None` means no bound. A node cut off fails with ADK's `NodeTimeoutError`, which its retry
-        configuration may catch. To bound any expression, on every ADK version, use `.timeout(seconds)`.
+        `None` means no limit. A cancelled node fails with ADK's `NodeTimeoutError`, which its retry
+        configuration may catch. To limit any expression, on every ADK version, use `.timeout(seconds)`.
 
-        ADK heeds it in nodes of a `Workflow`, and on an LLM agent that is the root of its app; elsewhere it
+        ADK uses it in nodes of a `Workflow`, and on an LLM agent that is the root of its app; elsewhere it
         does nothing.
 
         Sets ADK's `timeout`, of type `float | None`; ADK's default is `None`. Not in google-adk 1.25.0: needs
@@ -482,9 +482,9 @@ class WorkflowMethods(_SetsFields):
         return self._set(state_schema=state_schema)
 
     def before_agent(self, *callbacks: SingleBeforeAgentCallback) -> Self:
-        """Call functions before it runs.
+        """Call functions before the agent runs.
 
-        One that returns content ends the turn with it; nothing else is called.
+        If a function returns content, it is the agent's answer, and nothing else runs.
 
         Adds to ADK's `before_agent_callback`; further calls add more, and all are called in that order.
 
@@ -496,9 +496,9 @@ class WorkflowMethods(_SetsFields):
         return self._hook("before_agent_callback", *callbacks)
 
     def after_agent(self, *callbacks: SingleAfterAgentCallback) -> Self:
-        """Call functions after it has run.
+        """Call functions after the agent has run.
 
-        Content that one returns becomes a further answer; the rest are not called.
+        If a function returns content, it is a further answer; later functions are not called.
 
         Adds to ADK's `after_agent_callback`; further calls add more, and all are called in that order.
 
@@ -511,7 +511,7 @@ class WorkflowMethods(_SetsFields):
 
 
 class AgentMethodCalls(TypedDict, total=False):
-    """What a preset may call of these methods."""
+    """The methods that a `Preset` may call."""
 
     describe: object
     rerun_on_resume: object

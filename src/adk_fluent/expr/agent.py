@@ -56,11 +56,11 @@ if TYPE_CHECKING:
     StaticContent = str | Content | Part | list[Part | str]
 
     class NoAgent:
-        """What a list of keys gives to a type checker, since calling it raises."""
+        """The result of `reads([...])` and `writes([...])` for a type checker; such a call raises."""
 else:
 
     def deprecated(message: str) -> Callable[[Any], Any]:
-        """Nothing: what it says is for type checkers."""
+        """Do nothing at run time: the decorator's message is for type checkers."""
         return lambda function: function
 
 
@@ -75,10 +75,10 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
 
     Args:
         name: a Python identifier; `user` is reserved.
-        model: a model name or a `BaseLlm`; without one, ADK inherits it from the parent or takes its default.
+        model: a model name or a `BaseLlm`; without one, ADK takes the parent's model or its default.
 
     Raises:
-        InvalidNameError: ADK would reject the name; the message suggests one it takes.
+        InvalidNameError: ADK would reject the name; the message suggests a valid one.
 
     Example:
         >>> from adk_fluent import Agent
@@ -92,7 +92,7 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
 
     if TYPE_CHECKING:
         _node: AgentNode | dict[str, object]
-        """What the node is given, until somebody asks for it: a chain of methods needs just the last node."""
+        """The node, or its fields until the first access: a chain of methods needs only the last node."""
 
         def __init__(self: Agent[str], name: str, model: str | BaseLlm | None = None) -> None: ...
     else:
@@ -108,7 +108,7 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
 
     @property
     def node(self) -> AgentNode:
-        """The IR node that this agent is."""
+        """The agent's IR node."""
         node = self._node
         if isinstance(node, dict):
             node = _BLANK.updated(node)
@@ -120,7 +120,7 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
         _put(made, "_node", {**(node if isinstance(node, dict) else node.given), **fields})
         return made
 
-    # --- what the model is told -------------------------------------------------------------------
+    # --- model and instruction --------------------------------------------------------------------
 
     def model(self, model: str | BaseLlm) -> Agent[T_co]:
         """Set ADK's `model`: a model name or a `BaseLlm`."""
@@ -132,12 +132,12 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
         Other braces are plain text, so JSON can be written as it is; `\{key}` is a literal `{key}`.
 
         Args:
-            instruction: text in which `{key}` is filled from state, `{key?}` likewise but may be missing, and
-                `{artifact.name}` is an artifact; a `P` prompt; or a function of ADK's `ReadonlyContext`, used
-                as it is.
+            instruction: a text, a `P` prompt, or a function of ADK's `ReadonlyContext`. In a text, `{key}` is
+                the value of a state key, `{key?}` of one that may be missing, and `{artifact.name}` an
+                artifact. The text of a function is used unchanged.
 
         Raises:
-            ArgumentError: neither text, nor a prompt, nor a function.
+            ArgumentError: the instruction is neither a text, nor a prompt, nor a function.
         """
         return self._set(instruction=_instruction(instruction, "instruct()"))
 
@@ -146,7 +146,7 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
         return self._set(static_instruction=detached(content))
 
     def global_instruct(self, instruction: Instruction) -> Agent[T_co]:
-        """Set ADK's `global_instruction`, which every agent of the tree gets; only the root's counts."""
+        """Set ADK's `global_instruction`, which every agent of the tree receives; only the root's is used."""
         if isinstance(instruction, PromptSpec) and instruction.needs_model:
             raise ArgumentError(
                 "global_instruct() cannot ask a model: use P.compress and P.adapt in instruct()."
@@ -159,7 +159,7 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
         They become ADK's `generate_content_config`. Later calls add to earlier ones.
 
         Raises:
-            ArgumentError: there is no such option, or a method of its own sets it.
+            ArgumentError: the option does not exist, or another method sets it.
 
         >>> Agent("a").generate(temperature=0).node.generate_content_config
         GenerateOptions(options=(('temperature', 0),))
@@ -176,17 +176,18 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
     def tool(
         self, tool: ToolLike, *, require_confirmation: bool | Callable[..., bool] = False
     ) -> Agent[T_co]:
-        """Add a tool: a function, a tool of `T`, or any tool or toolset that ADK takes, unchanged.
+        """Add a tool: a function, a tool of `T`, or any tool or toolset of ADK, unchanged.
 
         Args:
-            require_confirmation: stop before each call until a person approves; or a function of the
-                arguments of the call, by name, that says whether. Of a toolset, it holds for each of its
-                tools.
+            tool: the tool.
+            require_confirmation: `True` stops the run before each call until a person approves it; a function
+                of the call's arguments, by name, decides for each call. For a toolset, it holds for each of
+                its tools.
 
         Raises:
-            ArgumentError: it cannot be a tool.
+            ArgumentError: the value cannot be a tool.
         """
-        if is_native(tool) and hasattr(tool, "sub_agents"):  # ADK itself takes no agent as a tool
+        if is_native(tool) and hasattr(tool, "sub_agents"):  # ADK accepts no agent as a tool
             tool = AgentTool(adopted(tool).node)
         checked(tool)
         if require_confirmation is False:
@@ -197,7 +198,7 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
         return self._append("tools", *(ConfirmedTool(one, when) for one in each(tool)))
 
     def tools(self, *tools: ToolLike) -> Agent[T_co]:
-        """Add several tools; see `tool`. `T` has more of them, and what can be around them.
+        """Add several tools; see `tool`. `T` has more kinds of tools, and wrappers such as `T.retry`.
 
         >>> from adk_fluent import Agent, T
         >>> def weather(city: str) -> str:
@@ -210,10 +211,10 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
     # --- what the model sees of the conversation --------------------------------------------------
 
     def context(self, spec: Context) -> Agent[T_co]:
-        """Say what it sees of the conversation; adds to what `context` and `reads` said before.
+        """Select the part of the conversation that the agent sees; adds to earlier `context` and `reads`.
 
         Raises:
-            ArgumentError: not made by a factory of `C`.
+            ArgumentError: the spec is not made by a factory of `C`.
 
         Example:
             >>> from adk_fluent import Agent, C
@@ -225,8 +226,8 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
         whole = present + added if isinstance(present, Context) else added
         return self._set(annotations=self.node.annotations.replace(context=whole))
 
-    # To a type checker a field of a schema is a value of its type, so keys are objects. A list written down
-    # in the call can be told from a field that holds one; the decorator has it reported where it stands.
+    # To a type checker, a field of a schema is a value of its type, so the type of keys is `object`. A list
+    # of literals is a mistake; the first overload catches it, and its decorator has it reported.
     @overload
     @deprecated('Keys stand one by one: reads("a", "b").')
     def reads(self, *keys: list[LiteralString], keep_history: bool = False) -> NoAgent: ...
@@ -235,17 +236,17 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
         self, *keys: object, keep_history: bool = False
     ) -> Agent[T_co]: ...
     def reads(self, *keys: object, keep_history: bool = False) -> Agent[T_co] | NoAgent:
-        """Show it these values of the state in place of the conversation.
+        """Show the agent these state values instead of the conversation.
 
-        They stand in a `<conversation_context>` block at the end of its instruction; a key that is not set is
-        left out. The current user message stays.
+        They are in a `<conversation_context>` block at the end of its instruction; a key that is not set is
+        left out. The agent still sees the current user message.
 
         Args:
-            keys: keys as text, scope prefix included, or fields of a `StateSchema`.
-            keep_history: show the conversation too, as without this call.
+            keys: keys as text, with their scope prefix, or fields of a `StateSchema`.
+            keep_history: True if the agent sees the conversation, too.
 
         Raises:
-            ArgumentError: no key, or what is neither text nor a field.
+            ArgumentError: there is no key, or a key is neither text nor a field.
         """
         if not keys:
             raise ArgumentError(f"Agent {self.name!r}: reads() needs at least one state key.")
@@ -265,17 +266,17 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
     @overload
     def writes(self, *keys: object) -> Agent[T_co]: ...  # pyright: ignore[reportOverlappingOverload]  # only one of them returns
     def writes(self, *keys: object) -> Agent[T_co] | NoAgent:
-        """Store the answer in state, which also says that this agent produces data.
+        """Store the answer in state, under one key or under the keys of schema fields.
 
         Args:
-            keys: one key as text, scope prefix included (ADK's `output_key`); or fields of a `StateSchema`.
-                One `str` field holds the answer as it is. Several fields, or one of another type, make the
-                agent answer in JSON of just those fields, unless `returns` names a type that has them; each
-                value is checked and stored under its field's own key. Their type is `object`, since to a
-                type checker `BillingState.intent` is a `str`; anything else is refused when this is called.
+            keys: one key as text, with its scope prefix (ADK's `output_key`), or fields of a `StateSchema`.
+                One `str` field holds the answer unchanged. With several fields, or one of another type, the
+                agent answers in JSON with just those fields, unless `returns` names a type that has them;
+                each value is checked and stored under its field's key. The declared type is `object`, because
+                to a type checker `BillingState.intent` is a `str`; a call with other values raises.
 
         Raises:
-            ArgumentError: neither one key nor fields.
+            ArgumentError: the argument is neither one key nor fields.
             ExpressionError: `returns` names a type without one of the fields.
         """
         if len(keys) == 1 and not isinstance(keys[0], StateFieldRef):
@@ -301,16 +302,16 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
     def returns(self, schema: TypeForm[M], *, retries: int = 0) -> Agent[M]:
         """Make the answer a `schema` (ADK's `output_schema`); `ask` then returns it parsed.
 
-        The model is asked for JSON; a Markdown fence around it is taken off. What is not of the type is an
-        `AnswerError` at this step, and so is no answer at all for `ask`, which says why there is none; for
-        `Model | None` that is `None`.
+        The request asks the model for JSON; a Markdown fence around the JSON is removed. An answer that does
+        not match the type raises `AnswerError` at this step. If there is no answer at all, `ask` raises
+        `AnswerError` with the reason; for `Model | None`, it returns `None`.
 
         Args:
             schema: a pydantic model, `Model | None`, a union of models, `list[Model]` and the like.
-            retries: how often the model is asked again at most when its answer is not of the type. It sees
-                its answer, and what is wrong with it. Nothing else sees a wrong answer: its event has no
-                content, and says why in `metadata["adk_fluent.wrong_answer"]`. So a stream gives the chunks
-                of an answer when the answer is known to fit. Tools that raise `AskAgain` may do so as often.
+            retries: most times that the model is asked again if its answer does not match; 0 by default. It
+                sees its answer and the error. No other step sees a wrong answer: its event has no content,
+                and the error is in `metadata["adk_fluent.wrong_answer"]`. A stream therefore yields the
+                chunks of an answer once the answer is known to match. A tool may raise `AskAgain` as often.
 
         Example:
             >>> from pydantic import BaseModel
@@ -322,8 +323,8 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
             Invoice(total=3.0)
 
         Raises:
-            ArgumentError: `schema` is not a type; JSON would lose a part of its values, as of a `SecretStr`
-                or a field with `exclude=True`; or `retries` is no whole number from 0 on.
+            ArgumentError: `schema` is not a type; JSON would lose a part of its values, as with a `SecretStr`
+                or a field with `exclude=True`; or `retries` is not a whole number, 0 or more.
             ExpressionError: `schema` lacks a field that `writes` names.
         """
         again = whole_number(retries, "returns(retries=)")
@@ -337,7 +338,7 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
     @overload
     def __matmul__(self, schema: UnionType) -> Agent[Any]: ...
     def __matmul__(self, schema: Any) -> Agent[Any]:
-        """`agent @ Model` is `agent.returns(Model)`; `returns` also tells a type checker what an alias is."""
+        """`agent @ Model` is `agent.returns(Model)`; type checkers understand aliases in `returns` only."""
         return self.returns(schema)
 
     @overload
@@ -347,18 +348,18 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
     def accepts(
         self, *accepted: type[BaseModel] | Modality, max_input_tokens: int | None = None
     ) -> Agent[T_co]:
-        """Declare what it takes: the shape of its input as a tool, or the kinds of content it can work on.
+        """Declare the agent's input: its type when the agent is a tool, or the kinds of content.
 
         Args:
             accepted: one pydantic model, which becomes ADK's `input_schema`; or `Modality` values, which
-                only checks look at. If the agent is run by itself, a prompt in text that is not JSON of the
-                model is refused with an `ArgumentError`.
-            max_input_tokens: the longest request that its model should get, in tokens; checks and estimates
-                look at it, a run does not cut anything.
+                only checks use. With a model, a run of the agent alone refuses a text prompt that is not JSON
+                of the model: it raises `ArgumentError`.
+            max_input_tokens: longest request to the model, in tokens. Checks and estimates use it; a run cuts
+                nothing.
 
         Raises:
-            ArgumentError: neither one model nor modalities nor a limit; JSON would lose a part of the model's
-                values, as of a `SecretStr`; or the limit is no positive number.
+            ArgumentError: neither one model, nor modalities, nor a limit is given; JSON would lose a part of
+                the model's values, as with a `SecretStr`; or the limit is not positive.
 
         >>> from adk_fluent.content import Modality
         >>> spec = Agent("eye").accepts(Modality.IMAGE, Modality.TEXT).node.annotations.content
@@ -383,9 +384,9 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
     def produces(self, schema: type) -> Agent[T_co]:
         """Declare which fields the agent produces; nothing changes at run time, and nothing is stored.
 
-        Use it where the agents of several people meet, together with `consumes`: the check reports a field
-        that a later agent consumes with another type, or that no agent produces. To store the answer, use
-        `writes`; to make the model answer in a type, use `returns`.
+        Use it together with `consumes` if several people write the agents of a pipeline. The check reports a
+        field that a later agent consumes with another type, or that no agent produces. To store the answer,
+        use `writes`; to make the model answer in a type, use `returns`.
 
         Args:
             schema: a pydantic model or another type.
@@ -406,7 +407,7 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
     # --- delegation -------------------------------------------------------------------------------
 
     def delegate(self, *agents: Expr[Any] | NativeAgent) -> Agent[T_co]:
-        """Add agents that the model may hand the conversation over to (ADK's `sub_agents`).
+        """Add agents to which the model may transfer the conversation (ADK's `sub_agents`).
 
         Raises:
             ExpressionError: no agent is given.
@@ -428,19 +429,19 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
         return self.delegate(*agents)
 
     def stay(self) -> Agent[T_co]:
-        """Forbid handing over to the parent (ADK's `disallow_transfer_to_parent`)."""
+        """Forbid transfers to the parent (ADK's `disallow_transfer_to_parent`)."""
         return self._set(disallow_transfer_to_parent=True)
 
     def no_peers(self) -> Agent[T_co]:
-        """Forbid handing over to siblings (ADK's `disallow_transfer_to_peers`)."""
+        """Forbid transfers to siblings (ADK's `disallow_transfer_to_peers`)."""
         return self._set(disallow_transfer_to_peers=True)
 
     def isolate(self) -> Agent[T_co]:
-        """Forbid handing over to parent and siblings: `stay()` and `no_peers()`."""
+        """Forbid transfers to the parent and to siblings: `stay()` and `no_peers()`."""
         return self.stay().no_peers()
 
     def use(self, preset: Preset) -> Agent[T_co]:
-        """Apply a `Preset`: its methods are called in order."""
+        """Apply a `Preset`: call its methods in order."""
         if not hasattr(preset, "apply"):
             raise ArgumentError(f"use() takes a Preset, not {describe(preset)}.")
         return cast("Agent[T_co]", preset.apply(self))
@@ -449,7 +450,7 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
 def _not_fluent(
     name: str, model: object, more: Sequence[object], fields: Mapping[str, object]
 ) -> ArgumentError:
-    """Say how to write what was given as arguments, as ADK's `LlmAgent` takes them."""
+    """The error for the keyword arguments of ADK's `LlmAgent`; it shows the same as methods."""
     known = [*AGENT_FIELDS, *METHODS]
     if more:
         return ArgumentError(

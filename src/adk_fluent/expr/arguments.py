@@ -1,4 +1,4 @@
-"""Checking what users give: each function gives the argument back as it is needed, or refuses it by name."""
+"""Checks of arguments: each function returns a valid argument, or raises an error that names it."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ METHODS: Final[Mapping[str, str]] = {
     "sub_agents": "delegate",
     "timeout": "node_timeout",
 }
-"""ADK's field of an agent -> the method that sets it, where the two have different names."""
+"""The method for each of ADK's fields of an agent, if the two have different names."""
 SET_OTHERWISE: Final[Mapping[str, str]] = {
     "tools": "tools(...)",
     "system_instruction": "instruct(...)",
     "response_schema": "returns(...)",
 }
-"""Options that ADK refuses, since it sets them itself, and the methods that say what they would."""
+"""Options that ADK refuses because it sets them itself, and the methods to call instead."""
 _FLAGS: Final[Mapping[str, str]] = {
     "disallow_transfer_to_parent": "stay",
     "disallow_transfer_to_peers": "no_peers",
@@ -72,10 +72,10 @@ def in_fluent_form(name: str, model: object, fields: Mapping[str, object]) -> st
 
 
 def refuse_fields(kind: str, member: str, given: Mapping[str, object], known: Iterable[str]) -> None:
-    """Refuse keyword arguments that a workflow does not take, such as those of ADK's own classes.
+    """Refuse keyword arguments that a workflow does not accept, such as those of ADK's own classes.
 
     Raises:
-        ArgumentError: there is one; the message shows how to write it.
+        ArgumentError: `given` is not empty; the message shows what to write instead.
     """
     if not given:
         return
@@ -106,7 +106,7 @@ def _written(value: object) -> str:
 
 
 def describe(value: object) -> str:
-    """How an error message calls a value of the wrong kind."""
+    """Describe a value of the wrong type for an error message."""
     if isinstance(getattr(value, "node", None), Node):
         return f"the expression {value!r}"
     if isinstance(value, type):
@@ -121,7 +121,7 @@ def describe(value: object) -> str:
 
 
 def unpacked(value: object, method: str) -> str:
-    """What to write instead of a list of functions, tools or agents; empty for anything else.
+    """The hint for a list of functions, tools or agents; empty for other values.
 
     >>> unpacked([len, max], "tools")
     ' Unpack the list: .tools(*[len, max]).'
@@ -134,10 +134,10 @@ def unpacked(value: object, method: str) -> str:
 
 
 def function(fn: Any, where: str) -> Any:
-    """`fn` itself if it can be called.
+    """Return `fn` if it is a function.
 
     Raises:
-        ArgumentError: it cannot.
+        ArgumentError: `fn` is something else.
     """
     if not callable(fn) or isinstance(fn, type) or isinstance(getattr(fn, "node", None), Node):
         raise ArgumentError(f"{where} takes a function of the state, not {describe(cast(object, fn))}.")
@@ -145,10 +145,10 @@ def function(fn: Any, where: str) -> Any:
 
 
 def observer(fn: Any, where: str) -> Any:
-    """`fn` itself if it can be called and only looks at the state, as predicates and taps do.
+    """Return `fn` if it is a function that only reads the state, as predicates and taps must.
 
     Raises:
-        ArgumentError: it cannot, or it declares that it writes.
+        ArgumentError: `fn` is not a function, or it declares that it writes.
     """
     only_reads(function(fn, where), where)
     return fn
@@ -158,7 +158,7 @@ def check_key(key: object, where: str) -> str:
     """The state key that `key` names, as text or as a field of a schema.
 
     Raises:
-        ArgumentError: it is neither, or empty.
+        ArgumentError: `key` is neither, or empty.
     """
     if isinstance(key, StateFieldRef):
         return key.key
@@ -168,15 +168,15 @@ def check_key(key: object, where: str) -> str:
 
 
 def positive(value: object) -> bool:
-    """Whether `value` is a positive whole number."""
+    """True if `value` is a positive whole number."""
     return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
 
 def check_schema(schema: object, where: str) -> object:
-    """The type that a method got, a union always written in the same way.
+    """Return `schema` if it is a type; `A | B` becomes `Union[A, B]`, so that equal unions are equal.
 
     Raises:
-        ArgumentError: it is no type.
+        ArgumentError: `schema` is not a type.
     """
     if isinstance(schema, UnionType):
         return Union[schema.__args__]  # noqa: UP007  # its members are a value
@@ -186,10 +186,10 @@ def check_schema(schema: object, where: str) -> object:
 
 
 def check_faithful(schema: object, where: str, who: str = "") -> object:
-    """A type that a method got, whose values JSON gives back as they were; `who` begins the message.
+    """Return `schema` if it is a type whose values survive JSON; `who` begins the error message.
 
     Raises:
-        ArgumentError: it is no type, or JSON would lose a part of its values.
+        ArgumentError: `schema` is not a type, or JSON would lose a part of its values.
     """
     if lost := loss(made := check_schema(schema, where)):
         raise ArgumentError(f"{who}{where} cannot take it: {lost}. {KEPT}")
@@ -197,7 +197,7 @@ def check_faithful(schema: object, where: str, who: str = "") -> object:
 
 
 def words(value: object, where: str) -> tuple[str, ...]:
-    """Some words; one word is no list of its letters."""
+    """Return a list of texts as a tuple; refuse a single text, which Python treats as a list of letters."""
     given = (
         tuple(cast("Iterable[object]", value)) if isinstance(value, (list, tuple, set, frozenset)) else None
     )
@@ -208,41 +208,41 @@ def words(value: object, where: str) -> tuple[str, ...]:
 
 
 def instance(value: object, kind: type, where: str) -> None:
-    """Refuse what is neither nothing nor of a class."""
+    """Refuse a value that is neither `None` nor an instance of `kind`."""
     if not (value is None or isinstance(value, kind)):
         raise ArgumentError(f"{where} takes {kind.__name__}(...), not {describe(value)}.")
 
 
 def agent_names(names: tuple[str, ...], where: str) -> tuple[str, ...]:
-    """Some names of agents, each once."""
+    """Return names of agents, each once; at least one is required."""
     if not names:
         raise ArgumentError(f"{where} needs at least one agent's name.")
     return tuple(dict.fromkeys(agent_name(name, where) for name in names))
 
 
 def agent_name(name: object, where: str) -> str:
-    """The name of an agent."""
+    """Return `name` if it is a valid name of an agent."""
     if not isinstance(name, str):
         raise ArgumentError(f"{where} takes the names of agents, not {describe(name)}.")
     return check_name(name)
 
 
 def count(value: object, where: str) -> int:
-    """A positive whole number."""
+    """Return `value` if it is a positive whole number."""
     if positive(value):
         return cast(int, value)
     raise ArgumentError(f"{where} takes a positive whole number, not {value!r:.40}.")
 
 
 def positive_number(value: object, where: str) -> float:
-    """A number above zero."""
+    """Return `value` if it is a number above zero."""
     if isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0:
         return value
     raise ArgumentError(f"{where} takes a positive number, not {value!r:.40}.")
 
 
 def one_of(value: object, known: tuple[Any, ...], where: str) -> None:
-    """Refuse a value that is none of the known ones."""
+    """Refuse a value that is not in `known`."""
     if value not in known:
         names = [name for name in known if isinstance(name, str)]
         hint = did_you_mean(value, names) if isinstance(value, str) else ""
@@ -250,7 +250,7 @@ def one_of(value: object, known: tuple[Any, ...], where: str) -> None:
 
 
 def generating(name: str) -> str | None:
-    """The call that sets an option of generation, if a name is one.
+    """The call that sets a generation option; `None` if `name` is not a generation option.
 
     >>> generating("temperature"), generating("response_schema"), generating("instruct")
     ('generate(temperature=...)', 'returns(...)', None)
@@ -261,7 +261,7 @@ def generating(name: str) -> str | None:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """What to write for a name that no agent has: an option of generation, or the nearest of `known`.
+    """The hint for a method that no agent has: the generation option, or the nearest of `known`.
 
     >>> nearest("temperature", ["instruct"])
     ' Write .generate(temperature=...).'

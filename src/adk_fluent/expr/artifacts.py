@@ -1,11 +1,10 @@
-"""`A`: steps that keep files beside the state, and bring them back."""
+"""`A`: steps that save files beside the state, and load them again."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Literal, cast
 
-from adk_fluent._namespace import Namespace
 from adk_fluent.artifacts import operations
 from adk_fluent.artifacts.content import DECODINGS
 from adk_fluent.artifacts.filenames import NAMES, Mime, fault_of, is_mime, stem
@@ -19,7 +18,7 @@ from adk_fluent.expr.base import Expr, Step
 from adk_fluent.ir.files import USER_SCOPE
 from adk_fluent.ir.matching import Predicate, plain, truth_of
 from adk_fluent.ir.nodes import ArtifactNode, SequenceNode
-from adk_fluent.spelling import did_you_mean
+from adk_fluent.spelling import Namespace, did_you_mean
 from adk_fluent.state.delta import detached
 
 Scope = Literal["session", "user"]
@@ -27,7 +26,7 @@ Decode = Literal["text", "json", "csv", "markdown", "base64"]
 
 
 class ArtifactStep(Step):
-    """A step that does something with artifacts; what the `A` factories give."""
+    """A step that works with artifacts; the `A` factories return it."""
 
     __slots__ = ()
 
@@ -37,10 +36,10 @@ def _step(operation: operations.ArtifactOperation) -> ArtifactStep:
 
 
 def artifact_steps(expression: object, where: str) -> tuple[ArtifactNode, ...]:
-    """The `A` operations that an expression consists of.
+    """The `A` operations of an expression that consists of them only.
 
     Raises:
-        ArgumentError: it is none, or holds something else.
+        ArgumentError: the value is not an expression, or it contains another node.
     """
     node = cast("Expr[Any]", expression).node if isinstance(expression, Expr) else None
     steps = node.children if isinstance(node, SequenceNode) else (node,)
@@ -54,7 +53,7 @@ def artifact_steps(expression: object, where: str) -> tuple[ArtifactNode, ...]:
 
 
 def _file(filename: object, scope: str, where: str) -> str:
-    """The name of an artifact as ADK has it."""
+    """The artifact's name for ADK: with the prefix `user:` if it belongs to the user."""
     if not isinstance(filename, str):
         raise ArgumentError(f"{where} takes a filename as text, not {describe(filename)}.")
     one_of(scope, ("session", "user"), f"{where[:-1]}scope=)")
@@ -64,13 +63,13 @@ def _file(filename: object, scope: str, where: str) -> str:
 
 
 def _key(key: object, filename: str, where: str, option: str, ending: str = "") -> str:
-    """The state key that goes with a file: the one given, else the file's own name."""
+    """The state key for a file: the given one, or the file's name without its ending."""
     if key is not None:
         return check_key(key, f"{where[:-1]}{option}=)")
     name = stem(filename)
     if not name.isidentifier():
         raise ArgumentError(
-            f"{where}: {filename!r:.60} gives no name that a state key could have; say which: {option}='...'"
+            f"{where}: {filename!r:.60} cannot be a state key; name one: {option}='...'"
             + (f", with A.snapshot({filename!r:.60}, into_key='...')." if where == "A.load()" else ".")
         )
     return name + ending
@@ -117,7 +116,7 @@ def _pairs(pairs: tuple[object, ...], where: str) -> tuple[tuple[str, str], ...]
 
 
 class _Tools(metaclass=Namespace):
-    """Tools by which a model itself saves, loads and lists artifacts: `A.tool`."""
+    """Tools with which a model saves, loads and lists artifacts: `A.tool`."""
 
     _called = "A.tool"
 
@@ -128,21 +127,21 @@ class _Tools(metaclass=Namespace):
 
     @staticmethod
     def load() -> ArtifactTool:
-        """`load_artifacts(artifact_names)`: ADK's own tool, which shows the model what it asks for."""
+        """`load_artifacts(artifact_names)`: ADK's own tool; it shows the model these artifacts."""
         return ArtifactTool("load")
 
     @staticmethod
     def list() -> ArtifactTool:
-        """`list_artifacts()`: the model gets the names of the artifacts there are."""
+        """`list_artifacts()`: the model gets the names of all artifacts."""
         return ArtifactTool("list")
 
 
 class A(metaclass=Namespace):
-    """Artifact operations. Each factory but `for_llm` gives a step for a pipeline.
+    """Factories of artifact operations. Each of them except `for_llm` returns a step for a pipeline.
 
-    An artifact is a file, in versions, that ADK's artifact service keeps beside the state: with the session,
-    or under a name that starts with `user:` for all sessions of a user. A filename may hold `{key}`, which
-    the state fills in.
+    An artifact is a file with versions that ADK's artifact service stores beside the state: for the session,
+    or, with a name that starts with `user:`, for all sessions of a user. A filename may hold `{key}`, which
+    is filled from the state.
 
     Example:
         >>> from adk_fluent import A, Agent
@@ -168,17 +167,18 @@ class A(metaclass=Namespace):
     ) -> ArtifactStep:
         """Save the value at a state key as a new version of an artifact.
 
-        Text is saved in UTF-8, bytes as they are, a list of dicts in a CSV file as a table, and everything
-        else as JSON. In a file of a type that is no text, such as an image, text must be base64.
+        Text is saved in UTF-8, bytes unchanged, a list of dicts in a CSV file as a table, and any other value
+        as JSON. For a binary type, such as an image, text must be base64.
 
         Args:
+            filename: the file's name.
             from_key: the state key; by default the file's name without its ending.
-            mime: the type; by default what the filename ends in says, else what the value is.
-            metadata: data of your own that ADK keeps with the version; what JSON can hold.
-            scope: keep it with the `session`, or for all sessions of the `user`.
+            mime: the MIME type; by default that of the filename's ending, or else that of the value.
+            metadata: your own JSON-able data, which ADK stores with the version.
+            scope: store it for the `session`, or for all sessions of the `user`.
 
         Raises:
-            ArgumentError: no filename, no MIME type, or no key that the filename could stand for.
+            ArgumentError: the filename or MIME type is invalid, or the filename cannot be a state key.
             ArtifactError: at run time, the value cannot be written, or there is no artifact service.
 
         >>> A.publish("report.md", from_key="draft").node.operation
@@ -204,7 +204,7 @@ class A(metaclass=Namespace):
         metadata: Mapping[str, Any] | None = None,
         scope: Scope = "session",
     ) -> ArtifactStep:
-        """Save content that is known now, written as by `publish`, as a new version of an artifact.
+        """Save the given content as a new version of an artifact, in the formats of `publish`.
 
         >>> A.save("terms.txt", content="No refunds.").node.operation
         Save(filename='terms.txt', content='No refunds.')
@@ -244,13 +244,14 @@ class A(metaclass=Namespace):
 
         Args:
             into_key: the state key; by default the file's name without its ending.
-            version: which version, the first being 0; by default the latest.
-            decode: what the state gets: the `text`, what `json` text holds, the rows of a `csv` table as
-                dicts, the sections of a `markdown` text, or the bytes in `base64`.
-            scope: whether it is the `session`'s, or the `user`'s.
+            version: the version number, starting at 0; by default the latest version.
+            decode: the form of the value: `text`, the parsed `json`, the rows of a `csv` table as dicts, the
+                sections of a `markdown` text, or the bytes in `base64`.
+            scope: the artifact of the `session`, or of the `user`.
 
         Raises:
-            ArtifactError: at run time, it is not there or cannot be decoded, or there is no artifact service.
+            ArtifactError: at run time, the artifact does not exist or cannot be decoded, or there is no
+                artifact service.
 
         >>> A.snapshot("prices.csv", decode="csv").node.operation
         Snapshot(filename='prices.csv', key='prices', decode='csv')
@@ -265,7 +266,7 @@ class A(metaclass=Namespace):
 
     @staticmethod
     def load(filename: str, *, scope: Scope = "session") -> ArtifactStep:
-        """Copy an artifact, as text, into the key that is its name without its ending.
+        """Copy an artifact, as text, to the state key that is its name without the ending.
 
         >>> A.load("user:profile.md").node.key_writes
         ('profile',)
@@ -275,14 +276,14 @@ class A(metaclass=Namespace):
 
     @staticmethod
     def snapshot_many(*pairs: tuple[str, str]) -> ArtifactStep:
-        """Copy several artifacts, as text, into the state; nothing is written unless all are there."""
+        """Copy several artifacts, as text, into the state; if one does not exist, nothing is written."""
         found = _pairs(pairs, "A.snapshot_many()")
         keys = [key for _, key in found]
         if twice := next((key for key in keys if keys.count(key) > 1), None):
             raise ExpressionError(f"A.snapshot_many() gives two artifacts the key {twice!r}.")
         return _step(operations.SnapshotMany(pairs=found))
 
-    # --- looking after them -----------------------------------------------------------------------
+    # --- listing and deleting ---------------------------------------------------------------------
 
     @staticmethod
     def list(into_key: str = "artifacts") -> ArtifactStep:
@@ -291,10 +292,12 @@ class A(metaclass=Namespace):
 
     @staticmethod
     def version(filename: str, into_key: str | None = None, *, scope: Scope = "session") -> ArtifactStep:
-        """Write the number of an artifact's latest version, the first being 0.
+        """Write the number of an artifact's latest version; the first version is 0.
 
         Args:
-            into_key: the state key; by default the file's name without its ending, and `_version`.
+            filename: the file's name.
+            into_key: the state key; by default the file's name without its ending, plus `_version`.
+            scope: the artifact of the `session`, or of the `user`.
         """
         name = _file(filename, scope, "A.version()")
         key = _key(into_key, name, "A.version()", "into_key", "_version")
@@ -302,7 +305,7 @@ class A(metaclass=Namespace):
 
     @staticmethod
     def delete(filename: str, *, scope: Scope = "session") -> ArtifactStep:
-        """Delete every version of an artifact; one that is not there is none."""
+        """Delete all versions of an artifact; do nothing if it does not exist."""
         return _step(operations.Delete(filename=_file(filename, scope, "A.delete()")))
 
     # --- values in another form -------------------------------------------------------------------
@@ -324,7 +327,7 @@ class A(metaclass=Namespace):
 
     @staticmethod
     def from_json(key: str) -> ArtifactStep:
-        """Replace JSON text, with a Markdown fence around it or without, by the value that it holds."""
+        """Replace JSON text, with or without a Markdown fence around it, by the value that it holds."""
         return _step(operations.FromJson(key=check_key(key, "A.from_json()")))
 
     @staticmethod
@@ -341,14 +344,14 @@ class A(metaclass=Namespace):
 
     @staticmethod
     def for_llm(filename: str, *, scope: Scope = "session") -> Context:
-        """A `C` spec: an agent's model gets the artifact itself, beside what the agent sees anyway.
+        """Make a `C` spec that adds the artifact itself to the request of an agent's model.
 
-        Images, audio, video and PDF are sent as such, text as text; of anything else the model is told that
-        it is there. Alone it leaves the conversation as it is; with `C.none() + A.for_llm(...)` only the
-        current user message stays beside it.
+        Images, audio, video and PDF are sent as files, text as text; for any other type, the request only
+        says that the file exists. Alone, the spec keeps the whole conversation; with
+        `C.none() + A.for_llm(...)`, only the current user message stays beside the artifact.
 
         Raises:
-            ArtifactError: at run time, it is not there, or there is no artifact service.
+            ArtifactError: at run time, the artifact does not exist, or there is no artifact service.
 
         >>> from adk_fluent import Agent, C
         >>> Agent("eye").context(C.none() + A.for_llm("cat.png")).node.annotations.context

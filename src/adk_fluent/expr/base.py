@@ -49,14 +49,14 @@ U = TypeVar("U")
 
 
 class Expr(Terminals[T_co], Declarations):
-    """An expression: what a user composes, and what every terminal runs.
+    """Base class of all expressions, which users compose and terminals run.
 
-    Expressions never change: each method returns a new one. They compare and hash by structure, so any of
-    them can be shared, stored and used in several pipelines. The type parameter is what `ask` returns.
+    Expressions never change: each method returns a new one. They compare and hash by structure, so you can
+    share and store them, and use one in several pipelines. The type parameter is the type that `ask` returns.
 
     Attributes:
-        node: the IR node that this expression is.
-        name: the name given to it, or an empty string.
+        node: the expression's IR node.
+        name: the expression's name, or an empty text.
     """
 
     __slots__ = ("__weakref__", "_node")
@@ -65,30 +65,30 @@ class Expr(Terminals[T_co], Declarations):
 
     if TYPE_CHECKING:
         _node: Any
-        """The node; the `node` property of each class says of which type."""
+        """The node; the `node` property of each class states its type."""
 
     def __init__(self) -> None:
         raise ExpressionError(f"{type(self).__name__} is not built directly; compose expressions instead.")
 
     @classmethod
     def from_node(cls, node: Node) -> Self:
-        """The expression that is this node."""
+        """Make an expression of this class from a node."""
         made = object.__new__(cls)
         object.__setattr__(made, "_node", node)
         return made
 
     @property
     def node(self) -> Node:
-        """The IR node that this expression is."""
+        """The expression's IR node."""
         return self._node
 
     @property
     def name(self) -> str:
-        """The name given to this expression; empty if it has none."""
+        """The expression's name; empty if it has none."""
         return self.node.name
 
     def to_ir(self) -> Node:
-        """The frozen graph of this expression.
+        """Return the frozen tree of IR nodes.
 
         >>> from adk_fluent import Agent
         >>> (Agent("a") >> Agent("b")).to_ir().kind
@@ -147,7 +147,7 @@ class Expr(Terminals[T_co], Declarations):
 
         lifted = lift(other, "|")
         for side in (self, lifted):
-            if isinstance(side, Pipeline):  # `a | b >> c` may be meant otherwise, which a check looks at
+            if isinstance(side, Pipeline):  # `a | b >> c` may be a mistake; a contract check looks at it
                 note_use(side.node, sys._getframe(1))  # pyright: ignore[reportPrivateUsage]  # the caller's
         return cast("type[FanOut[Any]]", FanOut).joined(self, lifted)
 
@@ -185,7 +185,7 @@ class Expr(Terminals[T_co], Declarations):
     # --- what every expression can do -------------------------------------------------------------
 
     def named(self, name: str) -> Self:
-        """The same expression under another name.
+        """Return the same expression with another name.
 
         Raises:
             InvalidNameError: ADK would reject the name.
@@ -193,10 +193,9 @@ class Expr(Terminals[T_co], Declarations):
         return self._set(name=check_name(name, self._what))
 
     def timeout(self, seconds: float) -> Timeout[T_co]:
-        """Cancel this after `seconds` of work and raise `AgentTimeoutError`.
+        """Cancel this expression after `seconds` of work and raise `AgentTimeoutError`.
 
-        Only its own work counts: the clock stands still while an event is stored or is with the program that
-        reads the stream.
+        Time does not count while an event is stored, or while the program that reads the stream handles it.
 
         >>> from adk_fluent import Agent
         >>> Agent("slow").timeout(30).node.seconds
@@ -207,15 +206,15 @@ class Expr(Terminals[T_co], Declarations):
         return Timeout[T_co].from_node(TimeoutNode(body=self.node, seconds=seconds))
 
     def schema(self, schema: type[StateSchema]) -> Self:
-        """Bind a `StateSchema` to this expression: checks use it, and a run keeps to it.
+        """Bind a `StateSchema` to this expression: checks use it, and a run enforces it.
 
-        While this runs, an agent or step in it that writes a session key the schema does not declare, or a
-        value that is not of the declared type, raises; nothing wrong reaches the session.
+        If an agent or step in this expression writes a session key that the schema does not declare, or a
+        value of another type, the run raises an error before the value reaches the session.
 
         Raises:
             ArgumentError: `schema` is not a subclass of `StateSchema`.
             StateKeyError: at run time, an undeclared key was written; the message names agent and key.
-            StateTypeError: at run time, a value was of the wrong type; likewise.
+            StateTypeError: at run time, a value had the wrong type; the message names agent and key.
         """
         from adk_fluent.state.schema import StateSchema
 
@@ -224,17 +223,17 @@ class Expr(Terminals[T_co], Declarations):
         return self._set(annotations=self.node.annotations.replace(schema=schema))
 
     def middleware(self, *middleware: Middleware | BasePlugin) -> Self:
-        """Let middleware act on everything in this expression, the first as the outermost.
+        """Put middleware around everything in this expression; the first object is the outermost.
 
-        What an expression around this one has is further out. One that is attached twice, here and further
-        out, acts once, as the outer one. Hooks around a whole run are called once per run, whatever part of
-        the expression has them. `build()` gives an agent without plugins: give ADK `to_app()`.
+        The middleware of an enclosing expression is further out. An object that is attached twice acts once,
+        at the outer place. Hooks around a whole run are called once per run, for any part of the expression
+        that has them. `build()` returns an agent without plugins: give ADK the result of `to_app()` instead.
 
         Args:
-            middleware: objects with hooks; see `adk_fluent.middleware.Middleware`. ADK's own plugins too.
+            middleware: objects with hooks; see `adk_fluent.middleware.Middleware`. ADK's own plugins, too.
 
         Raises:
-            ArgumentError: one is no middleware, or one of its hooks could not be called.
+            ArgumentError: an object is not middleware, or one of its hooks has a wrong signature.
 
         >>> from adk_fluent import Agent
         >>> from adk_fluent.middleware import Middleware
@@ -255,14 +254,14 @@ class Expr(Terminals[T_co], Declarations):
     @overload
     def tap(self, fn: PieceFn) -> Pipeline[T_co]: ...
     def tap(self, fn: TapFn | PieceFn) -> Pipeline[T_co]:
-        """Show the state to `fn` after this ran; `fn` cannot change it."""
+        """Call `fn` with the state after this expression has run; `fn` cannot change the state."""
         return self >> Step.from_node(TapNode(fn=observer(fn, "tap()")))
 
     def artifacts(self, *operations: Expr[Any]) -> Pipeline[T_co]:
         """Run `A` operations after this, in order.
 
         Raises:
-            ArgumentError: none is given, or something that is no `A` operation.
+            ArgumentError: no operation is given, or an argument is not an `A` operation.
 
         >>> from adk_fluent import A, Agent
         >>> Agent("writer").writes("report").artifacts(A.publish("report.md"))
@@ -311,7 +310,7 @@ class Expr(Terminals[T_co], Declarations):
         inside = ", ".join([repr(self.name)] * bool(self.name) + names)
         return f"{type(self).__name__}({inside if len(inside) <= 200 else f'{inside[:200]}…'})"
 
-    if not TYPE_CHECKING:  # a type checker that saw these would take any attribute
+    if not TYPE_CHECKING:  # a type checker that saw these would accept any attribute
 
         def __setattr__(self, name: str, value: object) -> None:
             raise AttributeError(
@@ -330,9 +329,9 @@ class Expr(Terminals[T_co], Declarations):
 
 @lru_cache(maxsize=256)
 def _instead(cls: type[Expr[Any]], name: str) -> str:
-    """What to say after "has no method": whose it is, or the nearest name there is.
+    """The end of the message "has no method": the class that has the method, or the nearest name.
 
-    It is kept, since whoever asks an object what it is (`hasattr(x, "root_agent")`) asks again and again.
+    The result is cached, because programs that test an object (`hasattr(x, "root_agent")`) do so repeatedly.
     """
     from adk_fluent.expr.agent import Agent
     from adk_fluent.expr.arguments import generating, nearest
@@ -349,7 +348,7 @@ _PROMPTS = ("instruct", "instruction", "static", "global_instruct", "prompt")
 
 
 class Step(Expr[Never]):
-    """A step that says nothing itself: a transform, tap, gate, capture or transfer."""
+    """A step without text: a transform, tap, gate, capture or transfer."""
 
     __slots__ = ()
 
@@ -370,11 +369,12 @@ class Conditional(Expr[T_co]):
 
 
 def lift(value: object, where: str, before: Expr[Any] | Node | None = None) -> Expr[Any]:
-    """Make an expression of anything that may stand beside `>>`.
+    """Convert an operand of `>>` and the other operators into an expression.
 
     Args:
+        value: an expression, a native agent, a function of the state, or a dict of branches.
         where: the operator or method, for the message.
-        before: what comes before; a dict routes on the key it writes.
+        before: the expression before it; a dict routes on the key that this one writes.
 
     Raises:
         ArgumentError: the value cannot be a step.
@@ -399,7 +399,7 @@ def lift(value: object, where: str, before: Expr[Any] | Node | None = None) -> E
 
 
 def adopted(value: object, declare: Mapping[str, object] | None = None) -> Expr[Any]:
-    """The expression of a native agent; see `adk_fluent.adopt.adopt`."""
+    """Convert a native agent into an expression; see `adk_fluent.adopt.adopt`."""
     from adk_fluent.adopt.reading.native_trees import read
     from adk_fluent.expr.agent import Agent
     from adk_fluent.expr.remote import RemoteAgent
@@ -418,7 +418,7 @@ def adopted(value: object, declare: Mapping[str, object] | None = None) -> Expr[
 
 
 def _one_by_one(values: object, where: str) -> str:
-    """How to write the expressions that somebody put into a list; nothing for other things in one."""
+    """The hint for a list of expressions: the same without the list; empty for other values."""
     listed = list(cast("Collection[object]", values)) if isinstance(values, list | tuple | set) else []
     steps = [cast("Expr[Any]", value) for value in listed if isinstance(value, Expr)]
     if not steps or len(steps) < len(listed):
@@ -441,7 +441,7 @@ def _route_of(branches: Mapping[Any, Any], before: Expr[Any] | Node | None) -> E
     key = None if node is None else _written_by(node)
     if key is None:
         raise ExpressionError(
-            "A dict after >> routes on the key that the agent before it writes, and that one writes none. "
+            "A dict after >> routes on the key that the agent before it writes, but that agent writes none. "
             "Add .writes('key') to it, or use Route('key')."
         )
     rules = tuple(
@@ -451,7 +451,7 @@ def _route_of(branches: Mapping[Any, Any], before: Expr[Any] | Node | None) -> E
 
 
 def _written_by(node: Node) -> str | None:
-    """The output key of the last agent that speaks in `node`, if there is exactly one."""
+    """The key that the last agent of `node` writes, if it writes exactly one; else `None`."""
     while isinstance(node.runs, (*STEP_BY_STEP, Wrapped)) and node.children:
         node = node.children[-1]
     if not (agent := node.agent):

@@ -1,4 +1,4 @@
-"""`C`: what part of the conversation an agent sees."""
+"""`C`: factories of context specs, which select the part of the conversation that an agent sees."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Literal, cast
 
-from adk_fluent._namespace import Namespace
 from adk_fluent.context.control import ConditionalContext, ValidateContext, WriteNotes
 from adk_fluent.context.entries import CountTokens
 from adk_fluent.context.extraction import Distill, Extract
@@ -59,6 +58,7 @@ from adk_fluent.expr.arguments import (
 from adk_fluent.expr.base import Step
 from adk_fluent.ir.matching import Predicate, plain
 from adk_fluent.ir.nodes import CaptureNode
+from adk_fluent.spelling import Namespace
 
 if TYPE_CHECKING:
     from google.adk.models import BaseLlm
@@ -73,13 +73,13 @@ __all__ = ["C"]
 
 
 class C(metaclass=Namespace):
-    """What part of the conversation an agent sees: give one to `Agent.context`.
+    """Factories of context specs: give one to `Agent.context`.
 
-    Each factory gives a frozen value. `a + b` sees what either selects, `a | b` passes what `a` selects
-    through `b`; a filter alone filters the whole conversation. Whatever a spec says, the model gets the
-    current user message once, and the tool calls and results of its own agent in the current turn; the rest
-    of the selection stands in a `<conversation_context>` block at the end of the instruction, or, with
-    `.as_contents()`, among the real messages. What a spec leaves out reaches the model in no way.
+    Each factory returns a frozen value. `a + b` selects what `a` or `b` selects; `a | b` applies `b` to the
+    selection of `a`; a filter alone filters the whole conversation. With every spec, the model receives the
+    current user message once, and its own tool calls and results of the current turn. The rest of the
+    selection is in a `<conversation_context>` block at the end of the instruction, or, with
+    `.as_contents()`, among the messages. The model does not receive text that a spec leaves out.
 
     A turn is one user message and every event up to the next; the current turn counts as one.
 
@@ -94,52 +94,52 @@ class C(metaclass=Namespace):
 
     @staticmethod
     def default() -> Context:
-        """Everything, assembled by ADK itself."""
+        """Select the whole conversation, as ADK itself sends it."""
         return DefaultContext()
 
     @staticmethod
     def none() -> Context:
-        """Nothing but the current user message and the agent's own tool use in this turn."""
+        """Select only the current user message and the agent's own tool use in this turn."""
         return Nothing()
 
     @staticmethod
     def user_only() -> Context:
-        """The user's messages; nothing that agents said."""
+        """Select the user's messages, without the text of agents."""
         return UserOnly()
 
     # --- selection --------------------------------------------------------------------------------
 
     @staticmethod
     def from_state(*keys: str) -> Context:
-        """Values of the state, one `[key]: value` each; a key that is not set is left out.
+        """Show state values, each as `[key]: value`; a key that is not set is left out.
 
-        Alone it leaves the whole conversation out; in a `+` the other part decides about that.
+        Alone, the spec leaves the whole conversation out; in a `+`, the other part selects from it.
         """
         return StateValues(_keys(keys, "C.from_state()"))
 
     @staticmethod
     def from_agents(*names: str) -> Context:
-        """The user's messages, and what these agents said and did."""
+        """Select the user's messages, and the texts and tool calls of these agents."""
         return FromAgents(agent_names(names, "C.from_agents()"))
 
     @staticmethod
     def exclude_agents(*names: str) -> Context:
-        """Everything but what these agents said and did."""
+        """Select the conversation without the texts and tool calls of these agents."""
         return ExcludeAgents(agent_names(names, "C.exclude_agents()"))
 
     @staticmethod
     def window(n: int = 5) -> Context:
-        """The last `n` turns, the current one included."""
+        """Select the last `n` turns, including the current one."""
         return Window(count(n, "C.window(n=)"))
 
     @staticmethod
     def last_n_turns(n: int) -> Context:
-        """Do the same as `window(n)`, by a name that says it in full. Prefer `window`."""
+        """Do the same as `window(n)`. Prefer `window`."""
         return C.window(n)
 
     @staticmethod
     def template(text: str) -> Context:
-        """A text with `{key}` and `{key?}` filled from state, in place of the conversation.
+        """Show a text instead of the conversation; `{key}` and `{key?}` are filled from state.
 
         A required key that is not set raises `MissingKeyError`.
         """
@@ -153,7 +153,7 @@ class C(metaclass=Namespace):
     def select(
         *, author: str | Sequence[str] | None = None, type: str | None = None, tag: str | None = None
     ) -> Context:
-        """The events that match all that is given.
+        """Select the events that match all given conditions.
 
         Args:
             author: an agent's name, `user`, or several of them.
@@ -166,11 +166,11 @@ class C(metaclass=Namespace):
 
     @staticmethod
     def recent(half_life: float = 10, min_weight: float = 0.1) -> Context:
-        """What is not too long ago: an event weighs half as much every `half_life` turns.
+        """Select recent events: the weight of an event halves every `half_life` turns.
 
         Args:
-            half_life: turns after which the weight of an event is halved.
-            min_weight: events that weigh less are left out; an event of the current turn weighs 1.
+            half_life: number of turns after which the weight of an event is halved.
+            min_weight: least weight of a selected event; an event of the current turn has the weight 1.
         """
         if not 0 < min_weight <= 1:
             raise ArgumentError(f"C.recent(min_weight=) is above 0 and at most 1, not {min_weight!r}.")
@@ -178,17 +178,17 @@ class C(metaclass=Namespace):
 
     @staticmethod
     def compact() -> Context:
-        """Adjacent texts of one author joined, and each finished tool call and its result in one line."""
+        """Join adjacent texts of one author, and write each finished tool call and its result in one line."""
         return Compact()
 
     @staticmethod
     def dedup(strategy: Literal["exact", "normalized", "semantic"] = "exact") -> Context:
-        """Each text once, where it was said first.
+        """Keep only the first of equal texts.
 
         Args:
-            strategy: `exact` compares texts as they are; `normalized` without regard to case, punctuation and
-                white space; `semantic` takes texts of nearly the same words (a cosine of word counts of at
-                least 0.85) as one, without asking a model.
+            strategy: `exact` compares the texts; `normalized` ignores case, punctuation and white space;
+                `semantic` treats texts of nearly the same words as equal (a cosine of word counts of at least
+                0.85), without a model.
         """
         one_of(strategy, ("exact", "normalized", "semantic"), "C.dedup()")
         return Dedup(strategy)
@@ -201,13 +201,13 @@ class C(metaclass=Namespace):
         strategy: Literal["tail", "head", "middle"] = "tail",
         count_tokens: CountTokens | None = None,
     ) -> Context:
-        """At most so many turns, so many tokens, or both.
+        """Limit the selection to a number of turns, of tokens, or both.
 
         Args:
-            max_turns: turns to keep, the current one included.
-            max_tokens: tokens to keep, as they stand in the block.
-            strategy: which end to keep: `tail` the newest, `head` the oldest, `middle` both ends.
-            count_tokens: counts the tokens of a text; four characters each by default.
+            max_turns: most turns, including the current one.
+            max_tokens: most tokens in the `<conversation_context>` block.
+            strategy: the part to keep: `tail` the newest, `head` the oldest, `middle` both ends.
+            count_tokens: function that counts the tokens of a text; by default a token per four characters.
         """
         if max_turns is None and max_tokens is None:
             raise ArgumentError("C.truncate() needs max_turns= or max_tokens=.")
@@ -218,7 +218,7 @@ class C(metaclass=Namespace):
 
     @staticmethod
     def project(*fields: str) -> Context:
-        """Only these parts of each event: `text`, `function_calls`, `function_responses`, `files`."""
+        """Keep only these parts of each event: `text`, `function_calls`, `function_responses`, `files`."""
         if not fields:
             raise ArgumentError(f"C.project() needs at least one of {', '.join(FIELDS)}.")
         for field in fields:
@@ -235,41 +235,41 @@ class C(metaclass=Namespace):
         model: Model | None = None,
         count_tokens: CountTokens | None = None,
     ) -> Context:
-        """At most so many tokens in the selection and the state values beside it.
+        """Limit the tokens of the selection together with the state values beside it.
 
-        The current user message and the agent's own tool use of the turn are not counted, and never cut.
+        The current user message and the agent's own tool use of the turn do not count, and are never cut.
 
         Args:
-            max_tokens: the tokens allowed.
-            overflow: what happens to more: `truncate_oldest` leaves out the oldest, those of a low `priority`
-                first; `error` raises `ContextError` before the model is called; `summarize` replaces the
-                oldest by a summary.
-            model: who summarizes; by default the agent's own model.
-            count_tokens: counts the tokens of a text; four characters each by default.
+            max_tokens: most tokens.
+            overflow: the action beyond the limit: `truncate_oldest` leaves out the oldest, starting with a
+                low `priority`; `error` raises `ContextError` before the model is called; `summarize` replaces
+                the oldest by a summary.
+            model: the model that summarizes; by default the agent's own model.
+            count_tokens: function that counts the tokens of a text; by default a token per four characters.
         """
         one_of(overflow, ("truncate_oldest", "error", "summarize"), "C.budget(overflow=)")
         return Budget(count(max_tokens, "C.budget()"), overflow, model, count_tokens)
 
     @staticmethod
     def priority(tier: int) -> Context:
-        """Give what is selected a tier; a budget leaves out lower tiers first. Without one it is 0."""
+        """Set the tier of the selection, 0 by default; a budget leaves out lower tiers first."""
         if not isinstance(tier, int):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may not be type-checked
             raise ArgumentError(f"C.priority() takes a whole number, not {describe(cast(object, tier))}.")
         return Priority(tier)
 
     @staticmethod
     def fit(max_tokens: int, *, count_tokens: CountTokens | None = None) -> Context:
-        """Compact, then drop repetition, then truncate, until it fits into `max_tokens`."""
+        """Compact, then remove repetition, then truncate, until the selection has at most `max_tokens`."""
         return Fit(count(max_tokens, "C.fit()"), count_tokens)
 
     @staticmethod
     def fresh(max_age: float) -> Context:
-        """Events of the last `max_age` seconds."""
+        """Select the events of the last `max_age` seconds."""
         return Fresh(positive_number(max_age, "C.fresh()"))
 
     @staticmethod
     def redact(*patterns: str | re.Pattern[str], replacement: str = "[REDACTED]") -> Context:
-        """Everything that a regular expression finds replaced, in the current user message too."""
+        """Replace every match of the regular expressions, also in the current user message."""
         if not patterns:
             raise ArgumentError("C.redact() needs at least one regular expression.")
         return Redact(tuple((p.pattern, p.flags) for p in map(_pattern, patterns)), replacement)
@@ -283,16 +283,16 @@ class C(metaclass=Namespace):
         prompt: str | None = None,
         scope: Literal["all", "earlier", "tools"] = "all",
     ) -> Context:
-        """A summary in place of what is selected.
+        """Replace the selection by a summary of a helper model.
 
-        A helper model's answer is kept for the same content; the tokens it used count for the agent; and when
-        the call fails, a warning is logged on `adk_fluent.context` and the selection stays as it is. The same
+        The helper model's answer is cached for the same content, and its tokens count for the agent. If the
+        call fails, a warning is logged on `adk_fluent.context` and the selection stays unchanged. The same
         holds for `relevant`, `extract`, `distill`, `rolling`, `manus_cascade` and `budget`.
 
         Args:
-            model: who summarizes; by default the agent's own model.
-            prompt: what to ask for, in place of the usual words.
-            scope: `all` of it; only `earlier` turns; or only `tools`, calls and results.
+            model: the helper model; by default the agent's own model.
+            prompt: the instruction for the helper model, instead of the built-in one.
+            scope: the part to summarize: `all`, only `earlier` turns, or only `tools` (calls and results).
         """
         one_of(scope, ("all", "earlier", "tools"), "C.summarize(scope=)")
         return Summarize(model, prompt, scope)
@@ -306,15 +306,15 @@ class C(metaclass=Namespace):
         scorer: Scorer | None = None,
         model: Model | None = None,
     ) -> Context:
-        """The `top_k` texts that bear most on a question.
+        """Select the `top_k` texts that are most relevant to a question.
 
         Args:
             query: the question; by default the current user message.
-            query_key: the state key that holds it instead.
-            top_k: how many texts to keep.
+            query_key: the state key that holds the question, instead of `query`.
+            top_k: number of texts to keep.
             scorer: `(query, text) -> float`, higher is better; or an embedding model: its name, or an object
-                with `embed(texts)` that gives a vector for each text. By default a model chooses.
-            model: who chooses; by default the agent's own model.
+                with `embed(texts)` that returns a vector for each text. By default a model chooses.
+            model: the model that chooses; by default the agent's own model.
         """
         if query is not None and query_key is not None:
             raise ArgumentError("C.relevant() takes query= or query_key=, not both.")
@@ -324,12 +324,12 @@ class C(metaclass=Namespace):
 
     @staticmethod
     def extract(schema: type[BaseModel], *, into: str, model: Model | None = None) -> Context:
-        """Data that a model finds in what is selected, in its place; also written to state.
+        """Replace the selection by data that a helper model extracts from it; state stores the data, too.
 
         Args:
             schema: the pydantic model of the data.
-            into: the state key that gets it as a dict, and its label in the context.
-            model: who looks for it; by default the agent's own model.
+            into: the state key for the data as a dict, and its label in the context.
+            model: the helper model; by default the agent's own model.
         """
         if not hasattr(schema, "model_json_schema"):
             raise ArgumentError(f"C.extract() takes a pydantic model class, not {describe(schema)}.")
@@ -337,11 +337,11 @@ class C(metaclass=Namespace):
 
     @staticmethod
     def distill(*, into: str, model: Model | None = None) -> Context:
-        """The facts that a model finds in what is selected, one a line, in its place; also written to state.
+        """Replace the selection by facts that a helper model finds in it, one a line; also stored in state.
 
         Args:
-            into: the state key that gets the lines, and their label in the context.
-            model: who looks for them; by default the agent's own model.
+            into: the state key for the lines, and their label in the context.
+            model: the helper model; by default the agent's own model.
         """
         return Distill(check_key(into, "C.distill(into=)"), model)
 
@@ -349,18 +349,18 @@ class C(metaclass=Namespace):
 
     @staticmethod
     def rolling(n: int, *, summarize: bool = False, model: Model | None = None) -> Context:
-        """The last `n` turns, and with `summarize` one summary of all before them."""
+        """Select the last `n` turns; with `summarize`, add one summary of all earlier turns."""
         return Rolling(count(n, "C.rolling()"), bool(summarize), model)
 
     @staticmethod
     def from_agents_windowed(**agent_to_n: int) -> Context:
-        """Select the user's messages, and what each named agent did since the last `n` texts it wrote.
+        """Select the user's messages, and for each named agent its last `n` texts and the events since then.
 
         Use it for loops: a writer needs the last remark of its critic, and not all of them.
-        `from_agents` selects all that an agent wrote; `window` counts turns of the conversation.
+        `from_agents` selects all texts of an agent; `window` counts turns of the conversation.
 
         Args:
-            agent_to_n: agent name → how many of its texts.
+            agent_to_n: the number of texts for each agent's name.
 
         >>> from adk_fluent import Agent, C, until
         >>> writer = Agent("writer").context(C.from_agents_windowed(writer=1, critic=1))
@@ -372,7 +372,7 @@ class C(metaclass=Namespace):
 
     @staticmethod
     def user(strategy: Literal["all", "first", "last", "bookend"] = "all") -> Context:
-        """The user's messages: all, the first, the last (the current one), or the first and the last."""
+        """Select the user's messages: all, the first, the last (the current one), or the first and last."""
         one_of(strategy, ("all", "first", "last", "bookend"), "C.user()")
         return User(strategy)
 
@@ -382,28 +382,29 @@ class C(metaclass=Namespace):
     ) -> Context:
         """Shrink the history step by step until it fits: compact, drop repetition, summarize, truncate.
 
-        Use it for agents that work for long and call many tools. The first two steps ask no model; a model
-        is asked for a summary only if they are not enough. `budget` only drops the oldest, or summarizes it;
-        `rolling` keeps a fixed number of turns. It is named after the agent Manus.
+        Use it for agents that work for a long time and call many tools. The first two steps need no model; a
+        helper model writes a summary only if they are not enough. `budget` only removes the oldest, or
+        summarizes it; `rolling` keeps a fixed number of turns. It is named after the agent Manus.
 
         Args:
-            budget: the tokens allowed.
-            model: who summarizes; by default the agent's own model.
-            count_tokens: counts the tokens of a text; four characters each by default.
+            budget: most tokens.
+            model: the helper model; by default the agent's own model.
+            count_tokens: function that counts the tokens of a text; by default a token per four characters.
         """
         return ManusCascade(count(budget, "C.manus_cascade()"), model, count_tokens)
 
     @staticmethod
     def notes(key: str) -> Context:
-        """The scratchpad at a state key, which `write_notes` fills; like `from_state` otherwise."""
+        """Show the scratchpad at a state key, which `write_notes` fills; otherwise like `from_state`."""
         return Scratchpads((check_key(key, "C.notes()"),))
 
     @staticmethod
     def write_notes(key: str, strategy: Literal["append", "replace"] = "append") -> Context:
-        """Write the agent's answer to the scratchpad at a state key; what it sees stays as it is.
+        """Write the agent's answer to the scratchpad at a state key; the context does not change.
 
         Args:
-            strategy: `append` it as a new line, or `replace` what is there.
+            key: the state key.
+            strategy: `append` the answer as a new line, or `replace` the scratchpad.
         """
         one_of(strategy, ("append", "replace"), "C.write_notes()")
         return WriteNotes(check_key(key, "C.write_notes()"), strategy)
@@ -421,7 +422,7 @@ class C(metaclass=Namespace):
 
     @staticmethod
     def when(predicate: Predicate | str, spec: Context) -> Context:
-        """`spec` if `predicate(state)` holds, or the state key of that name is true; else as if not there."""
+        """Apply `spec` only if `predicate(state)` holds, or if the state key of that name is true."""
         if not isinstance(spec, Context):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may not be type-checked
             raise ArgumentError(f"C.when() takes a C spec, not {describe(spec)}.")
         if isinstance(predicate, str):
@@ -434,12 +435,12 @@ class C(metaclass=Namespace):
 
     @staticmethod
     def capture(key: str) -> Step:
-        """Make the same step as `S.capture`, beside `capture_turns`. Prefer `S.capture`: it writes state."""
+        """Make the same step as `S.capture`. Prefer `S.capture`, because the step writes state."""
         return Step.from_node(CaptureNode(key=check_key(key, "C.capture()")))
 
     @staticmethod
     def capture_turns(key: str, n: int = 5) -> Step:
-        """A step that writes the last `n` turns as text to `key`."""
+        """Make a step that writes the last `n` turns as text to `key`."""
         turns = count(n, "C.capture_turns(n=)")
         return Step.from_node(CaptureNode(key=check_key(key, "C.capture_turns()"), turns=turns))
 

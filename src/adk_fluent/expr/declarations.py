@@ -1,4 +1,4 @@
-"""What any expression can say about itself: who sees it, how its text travels, where it may be cut."""
+"""Declarations on expressions: visibility, streaming, boundaries, injection, and the choice of models."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _ISOLATION = ("none", "process", "container")
 
 
 class Declarations:
-    """Declarations that change nothing about what an expression does, only how it is seen and run."""
+    """Methods that change how an expression is seen, checked and run, but not what it does."""
 
     __slots__ = ()
 
@@ -38,7 +38,7 @@ class Declarations:
 
         @property
         def node(self) -> Node:
-            """The IR node that this expression is."""
+            """The expression's IR node."""
             ...
 
         def _set(self, **fields: object) -> Self: ...
@@ -46,21 +46,21 @@ class Declarations:
     def _say(self, **annotations: object) -> Self:
         return self._set(annotations=self.node.annotations.replace(**annotations))
 
-    # --- what functions inside are given ------------------------------------------------------------
+    # --- injection --------------------------------------------------------------------------------
 
     def inject(self, /, **resources: object) -> Self:
-        """Give functions inside what they need: parameters of these names are filled in, hidden from models.
+        """Fill parameters of these names in functions inside this expression; models do not see them.
 
-        Tools, callbacks of agents, functions that are steps, taps, and predicates that choose among steps
-        (routes, `until`, gates, transfers) are given them; `check` names who lacks one. What an inner
-        expression injects under the same name counts there.
+        The functions are tools, callbacks of agents, steps, taps, and predicates of routes, `until`, gates
+        and transfers. `check` names each function that lacks a resource. If an inner expression injects the
+        same name, its value counts there.
 
         Args:
-            resources: name → a `Resource`, which says how it is opened and how long it lives; or a value that
-                is there already.
+            resources: for each name, a `Resource`, which defines how it is opened and its lifetime, or any
+                other value.
 
         Raises:
-            ArgumentError: a resource cannot be one, or its name is taken.
+            ArgumentError: a value cannot be a resource, or its name is reserved.
 
         >>> from adk_fluent import Agent
         >>> def price(article: str, prices: dict[str, int]) -> int:
@@ -71,12 +71,12 @@ class Declarations:
             resources=tuple({**dict(self.node.annotations.resources), **dict(checked(resources))}.items())
         )
 
-    # --- who sees it ------------------------------------------------------------------------------
+    # --- visibility -------------------------------------------------------------------------------
 
     def show(self) -> Self:
-        """Let the user see what the agents of this expression say, wherever it stands in a pipeline.
+        """Let the user see the text of this expression's agents at any place in a pipeline.
 
-        Without it, the user sees an agent only if its answer is the pipeline's last word.
+        By default, the user sees an agent's text only if it is the answer of the pipeline.
 
         >>> from adk_fluent import Agent
         >>> from adk_fluent.visibility import infer_visibility
@@ -86,13 +86,13 @@ class Declarations:
         return self._say(visibility="user")
 
     def hide(self, *, aside: bool = False) -> Self:
-        """Keep what the agents of this expression say from the user, wherever it stands in a pipeline.
+        """Hide the text of this expression's agents from the user at any place in a pipeline.
 
-        Use it for a last step that only works on state. Other agents see the text as before.
+        Use it for a last step that only works on state. Other agents still see the text.
 
         Args:
-            aside: whether it also leaves the last word to what is before it, as a reviewer does whose verdict
-                is no answer.
+            aside: True if the text is not the answer either: the answer is that of the step before, as with
+                a reviewer whose verdict is not for the user.
 
         >>> from adk_fluent import Agent
         >>> from adk_fluent.visibility import infer_visibility
@@ -102,25 +102,25 @@ class Declarations:
         return self._say(visibility="zero_cost" if aside else "internal")
 
     def transparent(self) -> Self:
-        """Let the user see what every agent of this expression says, except one with `.hide()`."""
+        """Let the user see the text of every agent of this expression, except agents with `.hide()`."""
         return self._say(policy="transparent")
 
     def filtered(self) -> Self:
-        """Take the words out of events that are not for the user, in whatever runs this.
+        """Remove the text from events that the user should not see.
 
-        That is `run`, `stream`, `session` and the Runner of `to_runner()`; what the events did to state and
-        artifacts stays in them. The stored session and what other agents see stay whole.
+        This holds for `run`, `stream`, `session` and the Runner of `to_runner()`. The events keep their
+        changes of state and artifacts. The stored session keeps the text, and other agents see it.
         """
         return self._say(policy="filtered")
 
     def annotated(self) -> Self:
-        """Let `run`, `stream` and `session` give every event whole, marked with whether the user may see it.
+        """Let `run`, `stream` and `session` return every event with its text, marked with its visibility.
 
         This is the default. Use it to undo `.filtered()`.
         """
         return self._say(policy="annotated")
 
-    # --- how it is run ----------------------------------------------------------------------------
+    # --- streaming and boundaries -----------------------------------------------------------------
 
     def stream_to(
         self,
@@ -129,16 +129,17 @@ class Declarations:
         chunk_size: int | None = None,
         backpressure: bool = False,
     ) -> Self:
-        """Say how the answer travels to whatever comes next.
+        """Set how the answer travels to the next step.
 
         Args:
-            buffering: `full` waits for the whole answer; `chunked` passes on pieces of `chunk_size` tokens;
-                `token` passes on each piece as it is generated.
-            chunk_size: tokens per piece, for `chunked`.
-            backpressure: let the producer wait for the consumer.
+            buffering: `full` (the default) waits for the whole answer; `chunked` passes on chunks of
+                `chunk_size` tokens; `token` passes on each chunk as the model generates it.
+            chunk_size: tokens per chunk, for `chunked`.
+            backpressure: True if the producer waits until the consumer is ready.
 
         Raises:
-            ArgumentError: no such buffering, or `chunk_size` is not a positive whole number for `chunked`.
+            ArgumentError: the buffering does not exist, or `chunk_size` is not a positive whole number, or
+                it is given without `chunked`.
         """
         _one_of(buffering, _BUFFERING, "stream_to(buffering=)")
         if chunk_size is not None and buffering != "chunked":
@@ -160,16 +161,17 @@ class Declarations:
         isolation: Literal["none", "process", "container"] = "none",
         scaling: ScalingConfig | None = None,
     ) -> Self:
-        """Say that execution may be cut before this: from here on it may run somewhere else.
+        """Mark a boundary before this expression: from here on, the run may continue in another process.
 
         Args:
-            serialization: how state crosses the cut; `temp:` keys do not.
-            transport: how work gets to the other side.
-            isolation: what the other side shares with this one.
-            scaling: how many workers may serve it.
+            serialization: the format in which state crosses the boundary; `temp:` keys do not cross it.
+            transport: the queue that carries work to the other process.
+            isolation: the separation of the two sides: `none`, `process` or `container`.
+            scaling: the number of workers that may serve it.
 
         Raises:
-            ArgumentError: no such serialization or isolation, or the transport or scaling is none.
+            ArgumentError: the serialization or isolation does not exist, or the transport or scaling has
+                the wrong type.
         """
         _one_of(serialization, _SERIALIZATION, "execution_boundary(serialization=)")
         _one_of(isolation, _ISOLATION, "execution_boundary(isolation=)")
@@ -183,7 +185,7 @@ class Declarations:
     # --- checks -----------------------------------------------------------------------------------
 
     def strict(self) -> Self:
-        """Make building refuse what the contract check calls an error or a warning.
+        """Refuse to build this expression if the contract check reports an error or a warning.
 
         >>> from adk_fluent import Agent
         >>> Agent("a").instruct("Sum up {text}.").strict().build()  # doctest: +ELLIPSIS
@@ -202,7 +204,7 @@ class Declarations:
         config: ExecutionConfig | None = None,
         strict: bool = False,
     ) -> ContractReport:
-        """Check it without running it; see `adk_fluent.contracts.check_all`.
+        """Check this expression without running it; see `adk_fluent.contracts.check_all`.
 
         >>> from adk_fluent import Agent
         >>> (Agent("a").writes("x") >> Agent("b").instruct("Use {x}.")).check().ok
@@ -214,20 +216,20 @@ class Declarations:
 
 
 class AgentDeclarations(Declarations):
-    """Declarations that only a model has: the kinds of content, and how the model itself is chosen."""
+    """Declarations of agents only: the kinds of content, and the choice of the model."""
 
     __slots__ = ()
 
     def produces_modality(self, *modalities: Modality, max_output_tokens: int | None = None) -> Self:
-        """Declare the kinds of content it gives; only checks and estimates look at them.
+        """Declare the kinds of content that the agent produces; only checks and estimates use them.
 
         Args:
             modalities: the kinds of content.
-            max_output_tokens: the most tokens that it answers with; checks and estimates take it for granted.
-                `.generate(max_output_tokens=)` makes its model keep to it.
+            max_output_tokens: most tokens of an answer, for checks and estimates. To make the model obey the
+                limit, use `.generate(max_output_tokens=)`.
 
         Raises:
-            ArgumentError: neither is given, something is no `Modality`, or the limit is no positive number.
+            ArgumentError: neither is given, a value is not a `Modality`, or the limit is not positive.
         """
         if max_output_tokens is not None:
             limit = token_limit(max_output_tokens, "produces_modality(max_output_tokens=)")
@@ -257,21 +259,21 @@ class AgentDeclarations(Declarations):
 
         Args:
             strategy: `cost_optimized` takes the cheapest candidate whose condition holds; `quality_optimized`
-                the best; `budget_bounded` the cheapest, and `fallback_model` once the budget is used up;
-                `adaptive` starts with the cheapest and goes up a tier when quality is too low.
-            candidates: the models to choose from; of several providers, if you like.
-            budget_key: state key of what is left of the budget, in USD; each call of this agent is counted
-                against it, whatever the strategy. `user:budget` is one for all sessions of a user.
-            fallback_model: what answers when the budget is used up, or no candidate can be chosen; without
+                the best one; `budget_bounded` the cheapest, and `fallback_model` once the budget is used up;
+                `adaptive` starts with the cheapest and takes a better one if the quality is too low.
+            candidates: the models to choose from, also of several providers.
+            budget_key: the state key of the remaining budget in USD. With every strategy, each call of this
+                agent is subtracted from it. `user:budget` is one budget for all sessions of a user.
+            fallback_model: the model to use if the budget is used up, or no candidate can be chosen; without
                 one the call is refused.
-            quality_key: state key of a quality score; for `adaptive`.
-            quality_threshold: when a score below this was written since its answer, the next call goes up a
-                tier; for `adaptive`.
+            quality_key: the state key of a quality score; for `adaptive`.
+            quality_threshold: if a score below it was written since the agent's answer, the next call takes
+                a candidate of the next tier; for `adaptive`.
 
         Raises:
-            ArgumentError: no such strategy, no candidates, something that is no `ModelCandidate`, two of one
-                model, a negative price or limit, `adaptive` without a score, or no key, name or number
-                where one belongs.
+            ArgumentError: the strategy does not exist; there are no candidates, one is not a
+                `ModelCandidate`, or two have one model; a price or limit is negative; `adaptive` has no
+                score; or a key, name or number has the wrong type.
 
         >>> from adk_fluent import Agent
         >>> from adk_fluent.cost import ModelCandidate
@@ -313,10 +315,10 @@ _STRATEGIES = ("cost_optimized", "quality_optimized", "budget_bounded", "adaptiv
 
 
 def token_limit(value: object, where: str) -> int:
-    """A number of tokens that a user gave.
+    """Return a number of tokens if it is valid.
 
     Raises:
-        ArgumentError: it is no positive whole number.
+        ArgumentError: `value` is not a positive whole number.
     """
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise ArgumentError(f"{where} takes a positive number of tokens, not {value!r:.40}.")
@@ -324,8 +326,8 @@ def token_limit(value: object, where: str) -> int:
 
 
 def _candidates(given: object) -> tuple[ModelCandidate, ...]:
-    """The candidates of a choice, if it can be made among them."""
-    from adk_fluent.cost.prices import amount  # which loads what reckons in decimals
+    """Check the candidates and return them as a tuple."""
+    from adk_fluent.cost.prices import amount  # imported late: it loads `decimal`
 
     chosen = tuple(cast("Sequence[ModelCandidate]", given)) if isinstance(given, list | tuple) else ()
     if not chosen or not all(isinstance(one, ModelCandidate) for one in chosen):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped

@@ -12,23 +12,23 @@ from adk_fluent.errors import SessionError
 if TYPE_CHECKING:
     from adk_fluent.backends.events import AgentEvent
     from adk_fluent.backends.protocol import LiveConversation
-    from adk_fluent.expr.running import Run
+    from adk_fluent.expr.expression_run import Run
 
 
 class Live:
     """A live conversation; made by `expr.live()`, and open within `async with`.
 
-    What the model says comes as it is said, also while something is being sent: one task iterates over it,
-    and any number of tasks send. The loop goes on over all turns; `event.turn_complete` says where one ends,
-    and a later loop goes on where an earlier one was left. If any task leaves `async with`, or calls
-    `aclose()`, the connection is closed and the loop ends, also in another task.
+    Events arrive as the model generates them, also while you send: one task iterates over the conversation,
+    and any number of tasks send. The loop covers all turns; `event.turn_complete` marks the end of a turn. A
+    later loop continues where an earlier one stopped. If any task leaves `async with`, or calls `aclose()`,
+    the connection is closed and the loop ends, also in another task.
 
     Args:
-        run: what is run, and how.
-        modality: what the model answers in.
+        run: the expression and its options.
+        modality: the form of the model's answers.
 
     Attributes:
-        session_id: the session; what was said in it is there for a later `run` or `live`.
+        session_id: the session's id; a later `run` or `live` can continue the session.
     """
 
     def __init__(self, run: Run[Any], modality: Literal["audio", "text"]) -> None:
@@ -59,10 +59,10 @@ class Live:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """End the conversation, as `async with` does: the connection to the model is closed.
+        """End the conversation, as `async with` does: close the connection to the model.
 
-        A loop over the conversation ends, also in another task. A second call waits for the first one.
-        The session is forgotten, unless it was named with `session_id=` or is kept in a service of yours.
+        A loop over the conversation ends, also in another task. A second call waits for the first one. The
+        session is deleted, unless you named it with `session_id=` or gave a session service.
         """
         if self._line is None:
             return
@@ -81,7 +81,7 @@ class Live:
                     await self._run.leave(self.session_id)
 
     async def _hang_up(self) -> None:
-        """End the task that listens, and with it the connection."""
+        """Cancel the task that reads events; this ends the connection, too."""
         if self._listening is None:
             return
         self._listening.cancel()
@@ -92,12 +92,12 @@ class Live:
     async def send(self, said: object) -> None:
         """Send text, a `Content`, a list of texts and parts, or a `Blob`.
 
-        A `google.genai.types.Blob` is sound or pictures in real time, and the model itself decides when to
-        answer; all else is a message that is answered at once.
+        A `google.genai.types.Blob` is sound or pictures in real time; the model decides when to answer. The
+        model answers any other message at once.
 
         Raises:
             SessionError: the conversation is not open: it has not begun, was closed, or has ended.
-            ArgumentError: it is nothing that can be sent.
+            ArgumentError: the value cannot be sent.
         """
         await self._opened().send(said)
 
@@ -115,11 +115,11 @@ class Live:
             raise SessionError(
                 "Another task reads this live conversation already. Let one task read it, and hand events on."
             )
-        if self._listening is None:  # one task runs all of it, so that any task can end it
+        if self._listening is None:  # this task reads all events, so that any other task can cancel it
             self._listening = asyncio.ensure_future(self._listen(self._run.heard(line, self.session_id)))
         self._is_reading = True
         try:
-            if not self._is_asked:  # else a read that was cancelled has asked
+            if not self._is_asked:  # a read that was cancelled may have asked already
                 self._is_asked = True
                 self._wanted.release()
             heard = await self._heard.get()
@@ -128,12 +128,12 @@ class Live:
         self._is_asked = False
         if not isinstance(heard, BaseException):
             return heard
-        if self._over != "closed":  # no answer would come to what is sent now
+        if self._over != "closed":  # the model would not answer a message that is sent now
             self._over = "over"
         raise heard
 
     async def _listen(self, events: AsyncGenerator[AgentEvent, None]) -> None:
-        """Get one event after another, each when it is asked for."""
+        """Read the events one by one, each when the loop asks for it."""
         async with aclosing(events):
             while True:
                 await self._wanted.acquire()

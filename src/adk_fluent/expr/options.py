@@ -1,4 +1,4 @@
-"""The options of `run` and its relatives: their types, what `help()` says of them, and their checks."""
+"""The options of `run` and the other terminals: their types, their texts in `help()`, and their checks."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ F = TypeVar("F", bound=Callable[..., object])
 
 
 class ServiceOptions(TypedDict, total=False):
-    """Where a run keeps things; each defaults to the memory of this process."""
+    """The services of ADK that store things for a run; by default, all store in this process's memory."""
 
     session_service: BaseSessionService
     artifact_service: BaseArtifactService
@@ -40,7 +40,7 @@ class ServiceOptions(TypedDict, total=False):
 
 
 class RunOptions(ServiceOptions, total=False):
-    """How and where an expression is run."""
+    """The keyword arguments of `run`, `ask` and other methods that start a run."""
 
     app_name: str
     user_id: str
@@ -52,7 +52,7 @@ class RunOptions(ServiceOptions, total=False):
 
 
 class ResumeOptions(ServiceOptions, total=False):
-    """Where the session to go back to is kept."""
+    """The keyword arguments of `resume` and `rewind`, which continue a stored session."""
 
     app_name: str
     user_id: str
@@ -62,26 +62,26 @@ class ResumeOptions(ServiceOptions, total=False):
 
 
 _MEANINGS: Final[Mapping[str, str]] = {
-    "session_service": "where sessions are kept; in the memory of this process by default.",
-    "artifact_service": "where artifacts are kept; in the memory of this process by default.",
+    "session_service": "stores sessions; in the memory of this process by default.",
+    "artifact_service": "stores artifacts; in the memory of this process by default.",
     "memory_service": "ADK's long-term memory; in the memory of this process by default.",
-    "credential_service": "where credentials of tools are kept; in the memory of this process by default.",
+    "credential_service": "stores credentials of tools; in the memory of this process by default.",
     "app_name": "the ADK app's name; overrides that of `config`.",
-    "user_id": "whose session it is; `user` by default.",
-    "session_id": "the session to go on in; it is created when missing. A new one by default.",
-    "state": "written to the session before the run.",
-    "backend": "what runs it; ADK by default. Without sessions it takes no `session_id` and no services.",
+    "user_id": "the user who owns the session; `user` by default.",
+    "session_id": "the session to continue; it is created if it does not exist. By default a new session.",
+    "state": "values that are written to the session's state before the run.",
+    "backend": "runs the expression; ADK by default. Without sessions, it takes no `session_id` or service.",
     "config": "an `ExecutionConfig`: limits, streaming, resumability, compaction.",
-    "middleware": "what acts on this run, around the middleware of the expression; one, or a list.",
+    "middleware": "middleware around this run, outside that of the expression; one object, or a list.",
 }
-"""Option -> what it means, as `help()` and the reference say it."""
+"""The text on each option, for `help()` and the reference."""
 
 
 def listing_options(options: type) -> Callable[[F], F]:
-    """Show each option of a `TypedDict` in the signature and docstring of a method that takes it as keywords.
+    """Decorate a method whose `**options` are a `TypedDict`: show each option in its signature and docstring.
 
-    The docstring says `options: ...` or `services: ...` where the list goes. An option that is `None` was not
-    given, so that is the default which the signature shows.
+    The list replaces the line `options: ...` or `services: ...` of the docstring. The signature shows `None`
+    as each default, because an option that is `None` counts as not given.
     """
 
     def list_them(method: F) -> F:
@@ -101,7 +101,7 @@ def listing_options(options: type) -> Callable[[F], F]:
 
 
 def leaving_out(*names: str) -> Callable[[F], F]:
-    """Keep parameters that only exist for an error message out of the signature that `help()` shows."""
+    """Decorate a function: hide parameters from `help()` that exist only for an error message."""
 
     def leave_out(function: F) -> F:
         shown: Any = function
@@ -117,12 +117,12 @@ _TEXTS = {"app_name": "the name of an app", "user_id": "a user's id", "session_i
 
 
 def checked(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that were given; one that is `None` was not.
+    """Check the options and return those that are not `None`.
 
-    The services are checked where they are put together, since only ADK knows what they are.
+    The services are checked later, by the ADK backend, because their classes are ADK's.
 
     Raises:
-        ArgumentError: one is of the wrong kind; the message names it.
+        ArgumentError: an option has the wrong type; the message names it.
     """
     given = {name: value for name, value in options.items() if value is not None}
     for name, what in _TEXTS.items():
@@ -137,20 +137,20 @@ def checked(options: Mapping[str, Any]) -> dict[str, Any]:
 
 SERVICES: Final = ("session_service", "artifact_service", "memory_service", "credential_service")
 _ELSEWHERE: Final = {
-    "app_name": "Give it the configuration: to_runner(ExecutionConfig(app_name=...)).",
-    "backend": "The runner is ADK's own. Another backend runs the expression: run(prompt, backend=...).",
+    "app_name": "Set it in the configuration: to_runner(ExecutionConfig(app_name=...)).",
+    "backend": "The runner is ADK's own. To use another backend, write run(prompt, backend=...).",
     **dict.fromkeys(
         ("user_id", "session_id", "state", "state_delta"),
-        "Give it the run: runner.run_async(user_id=..., session_id=..., state_delta=..., new_message=...).",
+        "Set it in the run: runner.run_async(user_id=..., session_id=..., state_delta=..., new_message=...).",
     ),
 }
 
 
 def only_services(options: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What `to_runner` was given: services, which are checked where they are put together.
+    """Check that `to_runner` got services only; the ADK backend checks their classes.
 
     Raises:
-        ArgumentError: an option is none; the message says where it belongs.
+        ArgumentError: an option is not a service; the message says where it belongs.
     """
     for name in options:
         if name not in SERVICES:
@@ -172,8 +172,8 @@ def _hint(value: object) -> str:
     from adk_fluent.backends.protocol import Backend
 
     if isinstance(value, Mapping):
-        return " Scripted answers go into one: backend=mock_backend({...})."
+        return " Give scripted answers as backend=mock_backend({...})."
     if isinstance(value, type):
-        return f" Make one of it: {value.__name__}(...)." if isinstance(value, Backend) else ""
+        return f" Create one: {value.__name__}(...)." if isinstance(value, Backend) else ""
     missing = [name for name in ("compile", "run", "stream") if not hasattr(value, name)]
     return f" It has no {' and no '.join(missing)}()." if 0 < len(missing) < 3 else ""

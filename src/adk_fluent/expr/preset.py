@@ -1,4 +1,4 @@
-"""`Preset`: builder calls to apply to several agents."""
+"""`Preset`: settings that several agents share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from adk_fluent.state.delta import detached
 
 
 class AgentCalls(AgentMethodCalls, total=False):
-    """The builder methods of `Agent`, each with what `Preset` takes for it."""
+    """The builder methods of `Agent` that `Preset` accepts as keyword arguments."""
 
     accepts: object
     annotated: object
@@ -55,15 +55,15 @@ _METHODS: Final = AgentCalls.__optional_keys__
 
 
 class Preset:
-    """Named builder calls, checked now and applied with `Agent.use`.
+    """Calls of builder methods, which are checked at once and applied to an agent by `Agent.use`.
 
     Args:
-        methods: builder method → its argument; a tuple gives several arguments, `()` none, a dict keyword
-            arguments.
+        methods: the argument of each builder method: a tuple holds several arguments, `()` none, and a dict
+            keyword arguments.
 
     Raises:
-        ExpressionError: `Agent` has no such method, and the message names the nearest; or the method does
-            not take these arguments.
+        ExpressionError: `Agent` has no such method (the message names the nearest), or the method does not
+            accept these arguments.
 
     Example:
         >>> from adk_fluent import Agent, Preset
@@ -84,11 +84,11 @@ class Preset:
             try:
                 signature(getattr(Agent, name)).bind(None, *positional, **named)
             except TypeError as error:
-                raise ExpressionError(f"Preset({name}=): {name}() cannot be called so: {error}.") from error
+                raise ExpressionError(f"Preset({name}=): {name}() does not accept this: {error}.") from error
         self._calls = tuple((name, _own(value)) for name, value in methods.items())
 
     def apply(self, agent: Agent[Any]) -> Agent[Any]:
-        """`agent` with every call applied, in order."""
+        """Return the agent with all calls applied, in order."""
         for name, value in self._calls:
             positional, named = _arguments(value)
             agent = getattr(agent, name)(*positional, **named)
@@ -105,7 +105,7 @@ class Preset:
 
 
 def _own(value: object) -> object:
-    """The value with its lists and dicts copied, so that a caller who changes them changes no preset."""
+    """Copy the lists and dicts in a value, so that later changes of theirs do not change the preset."""
     if isinstance(value, tuple):
         return tuple(detached(item) for item in cast("tuple[object, ...]", value))
     if isinstance(value, dict):

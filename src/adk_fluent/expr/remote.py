@@ -25,7 +25,7 @@ M = TypeVar("M")
 
 
 class Options(TypedDict, total=False):
-    """What a `RemoteAgent` may be told beside its name and endpoint; see there."""
+    """The keyword arguments of `RemoteAgent`; see there."""
 
     description: str
     capabilities: Sequence[str]
@@ -47,30 +47,31 @@ def _is_model(value: object) -> bool:
 class RemoteAgent(Expr[T_co]):
     """An agent that another process serves over A2A.
 
-    It is sent the conversation as an agent in its place would see it; with `.reads(...)`, the user's message
-    and these keys alone. Anything that goes wrong, from a dead endpoint to an answer of another type, is a
-    failure: `fallback` runs, or `RemoteError` is raised. Running it needs the extra `a2a`.
+    The remote agent receives the conversation as a local agent at its place would see it; with
+    `.reads(...)`, only the user's message and the values of these keys. A dead endpoint, an answer of another
+    type and every other fault is a failure: `fallback` runs, or `RemoteError` is raised. A run needs the
+    extra `a2a`.
 
     Args:
         name: a Python identifier.
         endpoint: URL of its agent card, or of the service; `http` or `https`.
-        description: what it is for, for a model that calls it or hands over to it.
-        capabilities: what it must be able to do: ids, names or tags of skills on its card, which are looked
-            up before the first call.
-        input_schema: the fields it needs; checks compare them with `.reads`.
-        output_schema: the shape of its answer.
-        auth: how to authenticate.
-        timeout: seconds one call may take; a call that takes longer is cancelled, on the other side, too.
-        max_bytes: bytes that one answer may have, streamed or not; a longer one fails, and is not asked for
+        description: its purpose, for a model that calls it or transfers to it.
+        capabilities: ids, names or tags of skills that its card must list; they are checked before the first
+            call.
+        input_schema: the fields that it needs; checks compare them with `.reads`.
+        output_schema: the type of its answer.
+        auth: the authentication of calls.
+        timeout: time limit of one call in seconds; beyond it the call is cancelled, also on the other side.
+        max_bytes: most bytes of one answer, streamed or not; a longer answer fails and is not requested
             again.
-        retry: how often a call is attempted; what may be called only once, such as a payment, should not be.
-        fallback: what runs instead when the remote fails; without one, `raises` says what happens.
-        allow_http: whether another machine may be called unencrypted; this one always may.
-        raises: whether a failure without a fallback raises `RemoteError`, which is the default. If not, an
-            event of the agent has it as its `error`, and the run goes on, as with ADK's `RemoteA2aAgent`.
+        retry: the attempts of a call. Do not retry an action that must happen only once, such as a payment.
+        fallback: the expression that runs if the remote agent fails; without one, see `raises`.
+        allow_http: True if other machines may be called without encryption; this machine always may.
+        raises: True (the default) if a failure without a fallback raises `RemoteError`. If False, an event of
+            the agent has the failure as its `error`, and the run continues, as with ADK's `RemoteA2aAgent`.
 
     Raises:
-        ArgumentError: the endpoint is no URL, a limit not positive, or another option not what it takes.
+        ArgumentError: the endpoint is not a URL, a limit is not positive, or an option has the wrong type.
         InvalidNameError: ADK would reject the name.
 
     Example:
@@ -137,20 +138,20 @@ class RemoteAgent(Expr[T_co]):
     def from_card(
         cls, card: object, *, name: str | None = None, allow_private: bool = False, **options: Unpack[Options]
     ) -> RemoteAgent[str]:
-        """The agent that a card describes, such as one that `AgentDirectory.discover` found.
+        """Make the agent that a card describes, such as one that `AgentDirectory.discover` found.
 
-        A card is what somebody says of themselves, so it decides little: calls go to the URL it names, which
-        must be https, and at no address that is not public, and what it says there is checked again.
+        A card is not trusted, because its owner can write anything. Calls go to the URL on the card, which
+        must be https and at a public address, and the card at that URL is checked again.
 
         Args:
-            card: what `discover` gives, the `AgentCard` of a2a-sdk, or its JSON.
-            name: the name here; by default made of that on the card.
-            allow_private: whether it may be at a private address, or on this machine. One that a directory
-                on this machine gives may be on this machine without it.
+            card: a result of `discover`, the `AgentCard` of a2a-sdk, or its JSON.
+            name: the agent's name here; by default made from the name on the card.
+            allow_private: True if the agent may be at a private address, or on this machine. A card from a
+                directory on this machine may name this machine without it.
             options: as for `RemoteAgent`.
 
         Raises:
-            ArgumentError: it is no card, or names no URL that may be called.
+            ArgumentError: the value is not a card, or it names no URL that may be called.
             MissingExtraError: a2a-sdk is not installed.
 
         >>> RemoteAgent.from_card({"name": "Pay now", "url": "https://pay.example/a2a"}).node.endpoint
@@ -167,7 +168,7 @@ class RemoteAgent(Expr[T_co]):
 
     @property
     def node(self) -> RemoteAgentNode:
-        """The IR node that this agent is."""
+        """The agent's IR node."""
         return cast(RemoteAgentNode, self._node)
 
     def reads(self, *keys: str) -> RemoteAgent[T_co]:

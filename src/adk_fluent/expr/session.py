@@ -1,4 +1,4 @@
-"""A conversation with an expression."""
+"""`Chat`: a conversation with an expression, turn by turn."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from adk_fluent.errors import SessionError
 
 if TYPE_CHECKING:
     from adk_fluent.backends.events import RunResult
-    from adk_fluent.expr.running import Run
+    from adk_fluent.expr.expression_run import Run
 
 T_co = TypeVar("T_co", covariant=True)
 
 
 class Chat(Generic[T_co]):
-    """Several turns in one session; made by `expr.session()`.
+    """A conversation of several turns in one session; made by `expr.session()`.
 
-    In `async with`, what tools hold open, such as connections to MCP servers, stays open from turn to turn.
+    Inside `async with`, connections of tools, such as those to MCP servers, stay open from turn to turn.
 
-    On a backend that stores no sessions the conversation lives in this object alone: each turn is told of
-    those before it, and none can be resumed.
+    If the backend stores no sessions, only this object holds the conversation: it passes the earlier turns
+    to each new one, and no turn can be resumed.
 
     Args:
-        run: what each turn runs.
-        keep: whether the session outlives the conversation.
+        run: the expression and its options.
+        keep: True if the session is kept after the conversation.
 
     Attributes:
-        session_id: the session; another process can go on in it when the session service is shared.
+        session_id: the session's id; another process can continue the session if the service is shared.
     """
 
     def __init__(self, run: Run[T_co], *, keep: bool = False) -> None:
@@ -50,8 +50,8 @@ class Chat(Generic[T_co]):
     async def aclose(self) -> None:
         """End the conversation, as `async with` does.
 
-        Its session is forgotten, unless it was named with `session_id=` or is kept in a service of the
-        caller's, `keep=True` says so, or a run in it waits for an answer.
+        The session is deleted, unless you named it with `session_id=`, gave a session service, set
+        `keep=True`, or a run in it waits for an answer.
         """
         try:
             await self._open.aclose()
@@ -60,7 +60,7 @@ class Chat(Generic[T_co]):
                 self._forgotten = await self._first.leave(self.session_id)
 
     async def send(self, prompt: Any) -> RunResult[T_co]:
-        """One turn: what the user says, and everything that follows."""
+        """Run one turn: send the user's message and return the result."""
         self._check_open()
         result, self._next = await self._next.turn(prompt, self.session_id)
         return result
@@ -68,15 +68,15 @@ class Chat(Generic[T_co]):
     async def resume(
         self, answers: Mapping[str, Any] | None = None, *, approvals: Mapping[str, Any] | None = None
     ) -> RunResult[T_co]:
-        """Go on with the turn that waits; the conversation goes on after it.
+        """Continue the turn that waits for an answer.
 
         Args:
-            answers: `RunResult.pending` id → the answer, in the form that `Pending.form` names.
-            approvals: the same for approvals: id → `True`, `False`, or a payload that approves.
+            answers: the answer for each id in `RunResult.pending`, in the form that `Pending.form` names.
+            approvals: for each id of an approval, `True`, `False`, or a payload that approves.
 
         Raises:
-            SessionError: it does not wait for one of these answers.
-            ArgumentError: an answer has another form.
+            SessionError: no turn waits for one of these answers.
+            ArgumentError: an answer does not have the form that `Pending.form` names.
             BackendError: the backend stores no sessions.
         """
         self._check_open()
@@ -85,6 +85,6 @@ class Chat(Generic[T_co]):
     def _check_open(self) -> None:
         if self._forgotten:
             raise SessionError(
-                f"Conversation {self.session_id!r} is over and its session forgotten. "
+                f"Conversation {self.session_id!r} is over and its session deleted. "
                 "Start another, or keep it with session(keep=True)."
             )

@@ -1,26 +1,34 @@
-"""The remaining building blocks: `tap`, `gate`, `race`, `map_over`, `transfer`, `until`, `agent`."""
+"""Other steps: `Route`, `tap`, `gate`, `race`, `map_over`, `transfer`, `until`, `@agent`."""
 
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Never, TypeVar, cast, overload
 
 from adk_fluent.errors import ArgumentError, ExpressionError
 from adk_fluent.expr.agent import Agent
-from adk_fluent.expr.arguments import describe, observer
-from adk_fluent.expr.base import Expr, Step
+from adk_fluent.expr.arguments import check_key, describe, observer
+from adk_fluent.expr.base import Expr, Step, lift
 from adk_fluent.expr.workflow import Loop, MapOver, Race, Until
-from adk_fluent.ir.fields import state_key
-from adk_fluent.ir.matching import Predicate
+from adk_fluent.ir.fields import StateFieldRef, state_key
+from adk_fluent.ir.functions import function_name
+from adk_fluent.ir.matching import Comparison, Match, Predicate
 from adk_fluent.ir.naming import check_name
-from adk_fluent.ir.nodes import GateNode, PieceFn, TapFn, TapNode, TransferNode
+from adk_fluent.ir.nodes import GateNode, PieceFn, RouteNode, TapFn, TapNode, TransferNode
 
+T_co = TypeVar("T_co", covariant=True)
+U = TypeVar("U")
 if TYPE_CHECKING:
     from google.adk.agents.base_agent import BaseAgent as NativeAgent
     from google.adk.models import BaseLlm
+    from typing_extensions import TypeVar as TypeVarWithDefault
 
-U = TypeVar("U")
+    B = TypeVarWithDefault("B", default=str)  # the answer of a native agent is text
+    Branch = Expr[B] | NativeAgent
+else:
+    B = TypeVar("B")
 
 
 @overload
@@ -28,7 +36,7 @@ def tap(fn: TapFn) -> Step: ...
 @overload
 def tap(fn: PieceFn) -> Step: ...
 def tap(fn: TapFn | PieceFn) -> Step:
-    """A step that shows the state to `fn`, which cannot change it.
+    """Make a step that calls `fn` with the state, which `fn` cannot change.
 
     >>> from adk_fluent import Agent, tap
     >>> Agent("a") >> tap(print)
@@ -38,17 +46,17 @@ def tap(fn: TapFn | PieceFn) -> Step:
 
 
 def gate(predicate: Predicate, *, message: str = "Approval required", into: object = None) -> Step:
-    """A step that stops the run until a person approves.
+    """Make a step that stops the run until a person approves.
 
     Args:
-        predicate: `state -> bool`; true means that approval is required.
-        message: what the person is asked; `{key}` is filled from the state when it is asked.
-        into: the state key that gets the payload of the approval, or `True` if it has none; a text, or a
-            field of a `StateSchema`, which to a type checker is its value. Nothing is written when approval
-            is not required, or is refused.
+        predicate: `state -> bool`; a true value means that approval is required.
+        message: the question to the person; `{key}` is filled from the state at that time.
+        into: the state key for the payload of the approval, or for `True` if it has none. Give it as text or
+            as a field of a `StateSchema` (to a type checker, a field is its value). Nothing is written if
+            approval is not required, or is refused.
 
-    The run ends with `RunResult.pending`; `resume(session_id=, approvals={id: True})` goes on. A refused gate
-    ends the pipeline with a final event that says so.
+    The run ends with `RunResult.pending`; `resume(session_id=, approvals={id: True})` continues it. If the
+    person refuses, the pipeline ends with a final event that reports the refusal.
 
     >>> from adk_fluent import Agent, gate
     >>> large = gate(lambda state: state["total"] > 100, message="Refund {total}?", into="approval")
@@ -62,12 +70,12 @@ def gate(predicate: Predicate, *, message: str = "Approval required", into: obje
 
 
 def transfer(target: str, *, condition: Predicate | None = None) -> Step:
-    """A step that hands over to the agent named `target` and skips the rest of the enclosing sequence.
+    """Make a step that transfers to the agent `target` and skips the rest of the enclosing sequence.
 
     Args:
-        target: the name of an agent, or any named expression, in the same tree. One that stands around this
-            step starts again.
-        condition: `state -> bool`; without one it always hands over.
+        target: the name of an agent, or of any named expression, in the same tree. If it contains this step,
+            it starts again.
+        condition: `state -> bool`; without one, the step always transfers.
     """
     test = None if condition is None else observer(condition, "transfer(condition=)")
     return Step.from_node(TransferNode(target=check_name(target, "target"), condition=test))
@@ -78,7 +86,7 @@ def race(*branches: Expr[U]) -> Race[U]: ...
 @overload
 def race(*branches: Expr[Any] | NativeAgent) -> Race[Any]: ...
 def race(*branches: Any) -> Race[Any]:
-    """Run all branches at once and keep only what the first to succeed did; the others are cancelled.
+    """Run all branches at once, keep the first that succeeds, and cancel the others.
 
     Raises:
         ExpressionError: fewer than two branches.
@@ -105,17 +113,17 @@ def map_over(
     """Run `body` once per item of the list at `key`.
 
     Args:
-        key: state key of the list.
-        body: what runs per item; it finds its item under `item_key`.
-        item_key: exists only while an item runs.
-        output_key: where the list of answers is written, in the order of the items.
-        concurrency: how many items run at the same time, 5 by default.
+        key: the state key of the list.
+        body: the expression that runs for each item; it reads its item under `item_key`.
+        item_key: the state key of the item, `_item` by default; it exists only while the item runs.
+        output_key: the state key for the list of answers, in the order of the items.
+        concurrency: most items that run at the same time, 5 by default.
     """
     return MapOver[Any].of(key, body, item_key, output_key, concurrency)
 
 
 def until(predicate: Predicate, *, max: int = 10) -> Until:
-    """The right side of `body * until(predicate)`: repeat until it holds, at most `max` times."""
+    """The right side of `body * until(predicate)`: repeat until the predicate holds, at most `max` times."""
     return Until(observer(predicate, "until()"), max)
 
 
@@ -129,7 +137,7 @@ def loop_until(predicate: Predicate, body: Expr[Any] | NativeAgent, *, max_itera
 
 
 def agent(name: str, model: str | BaseLlm | None = None) -> Callable[[Callable[..., Any]], Agent[str]]:
-    """Make an agent of a function; its docstring is the instruction.
+    """Make an agent from a function; the function's docstring is the instruction.
 
     Raises:
         InvalidNameError: ADK would reject the name.
@@ -153,3 +161,123 @@ def agent(name: str, model: str | BaseLlm | None = None) -> Callable[[Callable[.
         return Agent(name, model).instruct(instruction)
 
     return make
+
+
+class Route(Expr[T_co]):
+    """Run the first branch whose test holds. If none holds, run `otherwise`, or nothing.
+
+    Args:
+        key: the state key that `eq` and the other comparisons read, as text or as a field of a schema; not
+            needed for `when`.
+
+    Example:
+        >>> from adk_fluent import Agent, Route
+        >>> Route("intent").eq("booking", Agent("booker")).otherwise(Agent("helper"))
+        Route(booker, helper)
+    """
+
+    __slots__ = ()
+    _what = "route"
+
+    def __init__(self: Route[Never], key: str | None = None) -> None:
+        made = RouteNode(
+            key=None if key is None else check_key(key, "Route()"),
+            read_fields=(key,) if isinstance(key, StateFieldRef) else (),
+        )
+        object.__setattr__(self, "_node", made)
+
+    @property
+    def node(self) -> RouteNode:
+        """The IR node that this route is."""
+        return self._node
+
+    def eq(self, value: object, then: Branch[B], *, ignore_case: bool = False) -> Route[T_co | B]:
+        """Run `then` when the key equals `value`; text is compared without surrounding white space."""
+        return self._rule("eq", value, then, ignore_case=ignore_case)
+
+    def ne(self, value: object, then: Branch[B], *, ignore_case: bool = False) -> Route[T_co | B]:
+        """Run `then` when the key does not equal `value`, or is missing."""
+        return self._rule("ne", value, then, ignore_case=ignore_case)
+
+    def gt(self, value: float | str, then: Branch[B]) -> Route[T_co | B]:
+        """Run `then` when the key is greater than `value`; text that is a number counts as one."""
+        return self._rule("gt", value, then)
+
+    def gte(self, value: float | str, then: Branch[B]) -> Route[T_co | B]:
+        """Run `then` when the key is at least `value`."""
+        return self._rule("gte", value, then)
+
+    def lt(self, value: float | str, then: Branch[B]) -> Route[T_co | B]:
+        """Run `then` when the key is less than `value`."""
+        return self._rule("lt", value, then)
+
+    def lte(self, value: float | str, then: Branch[B]) -> Route[T_co | B]:
+        """Run `then` when the key is at most `value`."""
+        return self._rule("lte", value, then)
+
+    def contains(self, part: object, then: Branch[B], *, ignore_case: bool = False) -> Route[T_co | B]:
+        """Run `then` when the key's text or list contains `part`."""
+        return self._rule("contains", part, then, ignore_case=ignore_case)
+
+    def matches(self, pattern: str, then: Branch[B], *, ignore_case: bool = False) -> Route[T_co | B]:
+        """Run `then` when the regular expression is found in the key's text.
+
+        Raises:
+            ArgumentError: the pattern is not a regular expression.
+        """
+        self._in_order("matches", pattern, then)
+        if not isinstance(pattern, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
+            raise ArgumentError(f"matches() takes a regular expression as text, not {describe(pattern)}.")
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise ArgumentError(f"matches({pattern!r}) is not a regular expression: {error}.") from error
+        return self._rule("matches", pattern, then, ignore_case=ignore_case)
+
+    def when(self, predicate: Predicate, then: Branch[B]) -> Route[T_co | B]:
+        """Run `then` when `predicate(state)` holds."""
+        self._in_order("when", predicate, then)
+        return self._add(observer(predicate, "when()"), then)
+
+    def otherwise(self, then: Branch[B]) -> Route[T_co | B]:
+        """Run `then` when no test holds.
+
+        Raises:
+            ExpressionError: there is an `otherwise` already.
+        """
+        if self.node.default is not None:
+            raise ExpressionError("This route has an otherwise() already; a route has at most one.")
+        return cast("Route[T_co | B]", self._set(default=lift(then, "otherwise()").node))
+
+    def _rule(
+        self, op: Comparison, value: object, then: Branch[B], *, ignore_case: bool = False
+    ) -> Route[T_co | B]:
+        if self.node.key is None:
+            raise ExpressionError(
+                f"Route() has no key to compare: write Route('key').{op}(...), or use .when(...)."
+            )
+        self._in_order(op, value, then)
+        if op in _ORDERS and (isinstance(value, bool) or not isinstance(value, int | float | str)):
+            raise ArgumentError(f"{op}() compares with a number or text, not {describe(value)}.")
+        return self._add(Match(self.node.key, op, value, ignore_case), then)
+
+    def _in_order(self, method: str, test: object, then: object) -> None:
+        """Refuse a test and a branch in the wrong order."""
+        if isinstance(test, Expr) and not isinstance(then, Expr):
+            key = "" if self.node.key is None else repr(self.node.key)
+            value = repr(then) if isinstance(then, str | int | float) else function_name(then, "test")
+            branch = cast("Expr[Any]", test).name or "branch"
+            raise ArgumentError(
+                f"{method}() takes the branch as its second argument; here the two are swapped: "
+                f"write Route({key}).{method}({value}, {branch})."
+            )
+
+    def _add(self, test: Predicate, then: Expr[Any] | NativeAgent) -> Route[Any]:
+        return self._set(rules=(*self.node.rules, (test, lift(then, f"the branch {_label(test)}").node)))
+
+
+_ORDERS = ("gt", "gte", "lt", "lte")
+
+
+def _label(test: Predicate) -> str:
+    return str(test) if isinstance(test, Match) else function_name(test, "when(...)")

@@ -1,4 +1,4 @@
-"""Terminals: the methods that compile and run an expression."""
+"""`Terminals`: the methods of every expression that compile it, run it, or turn it into ADK objects."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar, Unpack, 
 from adk_fluent._tracebacks import brief
 from adk_fluent.errors import ADKFluentError, ArgumentError
 from adk_fluent.expr.arguments import words
-from adk_fluent.expr.looking import Looking
 from adk_fluent.expr.options import ResumeOptions, RunOptions, ServiceOptions, listing_options
+from adk_fluent.expr.reports import Reports
 from adk_fluent.spelling import did_you_mean
 
 if TYPE_CHECKING:
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
     from adk_fluent.backends.events import AgentEvent, RunResult
     from adk_fluent.config import ExecutionConfig
+    from adk_fluent.expr.expression_run import Run
     from adk_fluent.expr.live import Live
-    from adk_fluent.expr.looking import Prompt
     from adk_fluent.expr.options import AnyMiddleware
-    from adk_fluent.expr.running import Run
+    from adk_fluent.expr.reports import Prompt
     from adk_fluent.expr.session import Chat
     from adk_fluent.ir.annotations import AuthConfig
     from adk_fluent.ir.base import Node
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 T_co = TypeVar("T_co", covariant=True)
 
 
-class Terminals(Looking, Generic[T_co]):
-    """What every expression can be asked to do."""
+class Terminals(Reports, Generic[T_co]):
+    """Methods of every expression that build ADK objects from it, or run it."""
 
     __slots__ = ()
 
     def _run(self, terminal: str, options: Mapping[str, Any]) -> Run[T_co]:
-        from adk_fluent.expr.running import Run
+        from adk_fluent.expr.expression_run import Run
 
         with brief():
             return Run(self, options, terminal=terminal)
@@ -50,18 +50,18 @@ class Terminals(Looking, Generic[T_co]):
     @overload
     def build(self, *, target: Literal["workflow"]) -> Workflow: ...
     def build(self, *, target: Literal["agent", "workflow"] = "agent") -> BaseAgent | Workflow:
-        """The native ADK agent, for `root_agent`, `sub_agents`, `AgentTool` and everything else in ADK.
+        """Build the native ADK agent, for `root_agent`, `sub_agents`, `AgentTool` and other uses in ADK.
 
-        Each call gives fresh objects, since an ADK agent has one parent. An agent has no plugins, and so no
-        middleware; `to_app()` has both.
+        Each call returns new objects, because an ADK agent has one parent only. An agent has no plugins, and
+        so no middleware; use `to_app()` if you need them.
 
         Args:
-            target: `workflow` gives an ADK 2.x `Workflow` instead, for sequences, parallel branches, loops
-                and routes of agents; what its agents see of the conversation differs.
+            target: `workflow` returns an ADK 2.x `Workflow` instead, for sequences, parallel branches, loops
+                and routes of agents. Its agents see other parts of the conversation.
 
         Raises:
             ArgumentError: there is no such target.
-            CompileError: ADK cannot express something in it, or the installed ADK has no `Workflow`.
+            CompileError: ADK cannot express a node, or the installed ADK has no `Workflow`.
         """
         if target not in ("agent", "workflow"):
             hint = did_you_mean(str(target), ("agent", "workflow"))
@@ -71,7 +71,7 @@ class Terminals(Looking, Generic[T_co]):
         return build(self.node, target)
 
     def to_agent(self) -> BaseAgent:
-        """Do the same as `build()`, named like `to_app()`. Prefer `build()`, which also takes a target."""
+        """Do the same as `build()`, named like `to_app()`. Prefer `build()`, which also has a target."""
         return self.build()
 
     def to_agent_card(
@@ -84,20 +84,20 @@ class Terminals(Looking, Generic[T_co]):
         skills: Sequence[str] = (),
         auth: AuthConfig | None = None,
     ) -> AgentCard:
-        """What other agents are told of this expression: the card of A2A, as its library has it.
+        """Make the A2A card that describes this expression to other agents, as an object of a2a-sdk.
 
-        Its skills are the agents whose words the user sees, with their descriptions, and their tools. Agents
-        behind the scenes are not on it, nor are instructions. It needs the extra `a2a`.
+        The card's skills are the agents whose text the user sees, with their descriptions and tools. Internal
+        agents and instructions are not on the card. It needs the extra `a2a`.
 
         Args:
             endpoint: the URL of the service.
-            description: what it is for; by default that of the first of these agents which has one.
-            name: its name; by default that of the expression.
-            skills: what it can do beside that, for those who look for capabilities.
-            auth: what callers must have; the token is not on the card.
+            description: the purpose of the service; by default the first description of a visible agent.
+            name: the name on the card; by default that of the expression.
+            skills: more skills, for clients that search for capabilities.
+            auth: the authentication that callers need; the token is not on the card.
 
         Raises:
-            ArgumentError: the endpoint is no URL.
+            ArgumentError: the endpoint is not a URL.
             MissingExtraError: a2a-sdk is not installed.
 
         >>> from adk_fluent import Agent
@@ -116,14 +116,14 @@ class Terminals(Looking, Generic[T_co]):
     def to_app(
         self, config: ExecutionConfig | None = None, *, middleware: AnyMiddleware | None = None
     ) -> App:
-        """The native ADK `App`: the agent with its plugins and configuration; for `adk web` and runners.
+        """Build the native ADK `App`: the agent with plugins and configuration, for `adk web` and runners.
 
-        One of its plugins marks every event with who should see it; see `adk_fluent.visibility`. Another is
-        the middleware of this expression.
+        One of its plugins marks every event with its visibility; see `adk_fluent.visibility`. Another is the
+        middleware of this expression.
 
         Args:
             config: limits, streaming, resumability, compaction.
-            middleware: more of it, around that of the expression; one, or a list.
+            middleware: middleware around that of the expression; one object, or a list.
         """
         from adk_fluent.backends.adk.api import ADKBackend
 
@@ -137,20 +137,20 @@ class Terminals(Looking, Generic[T_co]):
         middleware: AnyMiddleware | None = None,
         **services: Unpack[ServiceOptions],
     ) -> Runner:
-        """A native ADK `Runner` that knows the configuration's limits and creates missing sessions.
+        """Build a native ADK `Runner` that applies the configuration's limits and creates missing sessions.
 
-        It marks every event with who should see it, and blanks what `.filtered()` hides. Its `run_live` takes
-        agents, and sequences of agents, transforms, taps, captures and artifact operations: as in ADK's
-        `SequentialAgent`, each agent calls the function `task_completed` when it is done, and the next one
-        goes on.
+        It marks every event with its visibility, and removes the text that `.filtered()` hides. Its
+        `run_live` supports agents, and sequences of agents, transforms, taps, captures and artifact
+        operations. As in ADK's `SequentialAgent`, each agent calls the function `task_completed` when it has
+        finished, and the next one starts.
 
         Args:
             config: limits, streaming, resumability, compaction.
-            middleware: more of it, around that of the expression; one, or a list.
+            middleware: middleware around that of the expression; one object, or a list.
             services: `session_service` and the rest of `ServiceOptions`.
 
         Raises:
-            ArgumentError: an option is none of these; the message says where it belongs.
+            ArgumentError: an option does not exist; the message says where it belongs.
         """
         from adk_fluent.backends.adk.api import ADKBackend
         from adk_fluent.expr.options import only_services
@@ -175,19 +175,19 @@ class Terminals(Looking, Generic[T_co]):
             options: `state`, `session_id`, `backend`, `config`, `middleware` and the rest of `RunOptions`.
 
         Returns:
-            All events, with `.text` and `.output` (the answer to the user), `.visible` (the events that are
-            for the user), `.state`, `.usage` and `.pending`.
+            All events, with `.text` and `.output` (the answer to the user), `.visible` (the events that the
+            user should see), `.state`, `.usage` and `.pending`.
         """
         return await self._run("run", options).result(prompt)
 
     @listing_options(RunOptions)
     def stream(self, prompt: Prompt, **options: Unpack[RunOptions]) -> AsyncGenerator[AgentEvent, None]:
-        """Give events as they happen, pieces of answers (`is_partial`) included.
+        """Yield events as they happen, including chunks of answers (`is_partial`).
 
-        Closing it early ends the run and cancels its model calls; `contextlib.aclosing` does so at once.
-        However it ends, a session that was not named with `session_id=`, nor kept in a `session_service` of
-        yours, is forgotten then; only where the run waits for an answer it stays, to `resume` it by the
-        `session_id` of its events.
+        If you close the stream early, the run ends and its model calls are cancelled; `contextlib.aclosing`
+        does so at once. At the end, the session is deleted, unless you named it with `session_id=` or gave a
+        `session_service`. If the run waits for an answer, the session stays: `resume` it by the `session_id`
+        of its events.
 
         Args:
             prompt: text, a `Content`, or a list of texts and parts (images, audio, files).
@@ -210,7 +210,7 @@ class Terminals(Looking, Generic[T_co]):
 
     @listing_options(RunOptions)
     async def ask_async(self, prompt: Prompt, **options: Unpack[RunOptions]) -> T_co:
-        """Run and give the answer: the parsed `returns` model, or text.
+        """Run and return the answer: the parsed `returns` model, or text.
 
         Args:
             prompt: text, a `Content`, or a list of texts and parts (images, audio, files).
@@ -245,19 +245,19 @@ class Terminals(Looking, Generic[T_co]):
         return_exceptions: bool = False,
         **options: Unpack[RunOptions],
     ) -> list[T_co] | list[T_co | ADKFluentError]:
-        """Ask every prompt in a session of its own, `concurrency` at a time; answers keep the order.
+        """Ask every prompt in a new session, `concurrency` at a time; the answers keep the order.
 
         Args:
-            prompts: what is asked.
-            concurrency: how many runs there are at a time.
-            return_exceptions: as in `asyncio.gather`: with `True`, the error of a prompt takes the place of
-                its answer and the others go on. By default the first error cancels the rest and is raised;
-                its `answers` are those to the other prompts, by index.
+            prompts: the prompts, as for `run`.
+            concurrency: most runs at the same time.
+            return_exceptions: as in `asyncio.gather`: with `True`, a prompt's error takes the place of its
+                answer, and the other prompts are still asked. By default the first error cancels the rest
+                and is raised; its `answers` are those to the other prompts, by index.
             options: `state`, `session_id`, `backend`, `config`, `middleware` and the rest of `RunOptions`.
 
         Raises:
-            ArgumentError: a prompt is nothing that a message can hold; nothing was asked.
-            RunError: the first error; one of another kind than ours is its `__cause__`.
+            ArgumentError: a message cannot hold one of the prompts; no prompt was asked.
+            RunError: the first error; an error of another library is its `__cause__`.
 
         >>> import asyncio
         >>> from adk_fluent import Agent
@@ -274,12 +274,11 @@ class Terminals(Looking, Generic[T_co]):
 
     @listing_options(RunOptions)
     def session(self, *, keep: bool = False, **options: Unpack[RunOptions]) -> Chat[T_co]:
-        """A conversation: `async with expr.session() as chat: await chat.send("Hi")`.
+        """Start a conversation: `async with expr.session() as chat: await chat.send("Hi")`.
 
         Args:
-            keep: whether the session stays when the conversation ends. By default one that was not named
-                with `session_id=`, nor kept in a `session_service` of yours, is forgotten, unless a run in it
-                waits for an answer.
+            keep: True if the session stays when the conversation ends. By default it is deleted, unless you
+                named it with `session_id=`, gave a `session_service`, or a run in it waits for an answer.
             options: `state`, `session_id`, `backend`, `config`, `middleware` and the rest of `RunOptions`.
         """
         from adk_fluent.expr.session import Chat
@@ -288,18 +287,18 @@ class Terminals(Looking, Generic[T_co]):
 
     @listing_options(RunOptions)
     def live(self, *, modality: Literal["audio", "text"] = "audio", **options: Unpack[RunOptions]) -> Live:
-        """A live conversation on ADK's bidirectional streaming, for agents and sequences of agents.
+        """Start a live conversation on ADK's bidirectional streaming, for agents and sequences of agents.
 
         `async with expr.live() as live:` opens it, `await live.send(...)` sends text or sound, and
-        `async for event in live:` gives what comes. In a sequence each agent calls the function
-        `task_completed` when it is done, and the next one goes on. `state=` is for a new session.
+        `async for event in live:` receives the events. In a sequence, each agent calls the function
+        `task_completed` when it has finished, and the next one starts. `state=` is for a new session.
 
         Args:
-            modality: what the model answers in; many live models speak only.
+            modality: the form of the answers; many live models support audio only.
             options: `state`, `session_id`, `backend`, `config`, `middleware` and the rest of `RunOptions`.
 
         Raises:
-            ArgumentError: no such modality.
+            ArgumentError: the modality does not exist.
         """
         from adk_fluent.expr.live import Live
 
@@ -317,17 +316,17 @@ class Terminals(Looking, Generic[T_co]):
         approvals: Mapping[str, Any] | None = None,
         **options: Unpack[ResumeOptions],
     ) -> RunResult[T_co]:
-        """Go on with a run that waits for an answer, also in another process.
+        """Continue a run that waits for an answer, also in another process.
 
         Args:
             session_id: the session of the run.
-            answers: `RunResult.pending` id → the answer, in the form that `Pending.form` names.
-            approvals: the same for approvals: id → `True`, `False`, or a payload that approves.
+            answers: the answer for each id in `RunResult.pending`, in the form that `Pending.form` names.
+            approvals: for each id of an approval, `True`, `False`, or a payload that approves.
             options: `backend`, `session_service` and the rest of `ResumeOptions`.
 
         Raises:
             SessionError: there is no such session, or it does not wait for one of these answers.
-            ArgumentError: an answer has another form.
+            ArgumentError: an answer does not have the form that `Pending.form` names.
             BackendError: the backend stores no sessions.
         """
         run = self._run("resume", {**options, "session_id": session_id})
@@ -337,10 +336,11 @@ class Terminals(Looking, Generic[T_co]):
     async def rewind(
         self, *, session_id: str, before_invocation_id: str, **options: Unpack[ResumeOptions]
     ) -> None:
-        """Undo a run and all after it: the session is exactly what it was before.
+        """Undo a run and all later ones: the session is exactly as it was before.
 
-        That is its conversation, its state, its files, and what middleware keeps for it. What other sessions
-        share stays: `user:` and `app:` keys, and files of the user. A deleted file does not come back.
+        This covers the session's conversation, state and files, and the values that middleware stores for it.
+        Values that sessions share stay: `user:` and `app:` keys, and the user's files. A deleted file does
+        not come back.
 
         Args:
             session_id: the session of the run.
@@ -354,10 +354,10 @@ class Terminals(Looking, Generic[T_co]):
         await self._run("rewind", {**options, "session_id": session_id}).rewind(before_invocation_id)
 
     async def __aenter__(self) -> Self:
-        """Keep what the tools hold open, such as connections to MCP servers, from run to run.
+        """Keep connections of tools, such as those to MCP servers, open from run to run.
 
-        Each run closes what it opened; `async with pipeline:` around several saves them from opening it anew.
-        Middleware is closed at the end, too.
+        Each run closes the connections that it opened. Inside `async with pipeline:`, several runs share
+        them. At the end, the middleware is closed, too.
         """
         from adk_fluent.backends.adk.api import OpenTools
 
@@ -373,14 +373,14 @@ class Terminals(Looking, Generic[T_co]):
             await self._close_middleware()
 
     async def aclose(self) -> None:
-        """Close what its tools and its middleware hold open, unless a run, or a conversation, still needs it.
+        """Close the connections of tools and the middleware, unless a run or a conversation still uses them.
 
-        Runs close what their tools opened by themselves, and leave middleware open for the next one. What
-        `build()`, `to_app()` and `to_runner()` gave to ADK does not; this closes it, as does ADK's
-        `runner.close()`.
+        A run closes the connections of its tools itself, and leaves middleware open for the next run. The
+        objects of `build()`, `to_app()` and `to_runner()` close nothing themselves: call this method, or
+        ADK's `runner.close()`.
 
         Raises:
-            MiddlewareError: a middleware could not be closed; the others are.
+            MiddlewareError: a middleware could not be closed; the others are closed.
         """
         from adk_fluent.backends.adk.api import OpenTools
 

@@ -1,4 +1,4 @@
-"""`T`: what a model can call, and what is done around the calls."""
+"""`T`: tools that a model can call, and wrappers around their calls."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
-from adk_fluent._namespace import Namespace
 from adk_fluent.errors import ArgumentError
 from adk_fluent.expr.arguments import count, describe, positive_number
 from adk_fluent.expr.base import Expr
@@ -20,6 +19,7 @@ from adk_fluent.ir.functions import Access, keys_of
 from adk_fluent.ir.tools import sees_caller, tool_name
 from adk_fluent.ir.urls import is_url
 from adk_fluent.middleware.retrying import Retry, Retryable
+from adk_fluent.spelling import Namespace
 from adk_fluent.state.delta import detached
 from adk_fluent.tools import sources, wrappers
 from adk_fluent.tools.spec import Tool, checked, each, makes_values, object_of, together
@@ -36,15 +36,15 @@ if TYPE_CHECKING:
     from adk_fluent.artifacts.tools import ArtifactTool
 
     ToolLike = Callable[..., Any] | BaseTool | BaseToolset | BaseAgent | Tool | ArtifactTool
-    """What an agent takes as a tool."""
+    """Every value that an agent accepts as a tool."""
     CacheKey = Callable[[dict[str, Any]], Hashable] | Callable[[dict[str, Any], ToolContext], Hashable]
-    """What makes two calls of a tool the same."""
+    """A function that returns the cache key of a tool's call; calls with equal keys count as the same."""
     Auth = AuthConfig | tuple[AuthScheme, AuthCredential]
-    """What a service asks for: a token, or ADK's scheme and credential."""
+    """The authentication of a service: a token, or ADK's scheme and credential."""
 
 
 class T(metaclass=Namespace):
-    """Tools. `a | b` gives an agent both; what wraps several wraps each of them.
+    """Factories of tools. `a | b` gives an agent both tools; a wrapper around several wraps each of them.
 
     Example:
         >>> from adk_fluent import Agent, T
@@ -57,7 +57,7 @@ class T(metaclass=Namespace):
         'Wet.'
     """
 
-    # --- where tools come from --------------------------------------------------------------------
+    # --- sources of tools -------------------------------------------------------------------------
 
     @staticmethod
     def fn(
@@ -69,25 +69,25 @@ class T(metaclass=Namespace):
         in_thread: bool = True,
         parallel: bool = False,
     ) -> Tool:
-        """A function: its name, docstring and parameters are what the model is told.
+        """Make a tool from a function; the model sees its name, docstring and parameters.
 
-        An object that can be called is a function too, and a class whose objects are values, such as a model
-        or a dataclass: the model fills it in, and the object is the result.
+        A callable object is accepted, too, and a class whose objects are values, such as a model or a
+        dataclass: the model fills in its fields, and the object is the result.
 
         Within a run, functions that are not async are called one after another, in the order of the calls.
 
         Args:
-            confirm: whether a person must approve each call, or a function of its arguments that says so.
-            reads: the state keys that it reads, for checks; as `@declares` says it.
-            writes: the state keys that it writes.
-            in_thread: whether a function that is not async is called in a thread, so that it may block;
-                `False` calls it in the event loop, where nothing else happens until it returns.
-            parallel: whether its calls may run at the same time as others of the run, each in a thread of its
-                own. The function must then be thread-safe, and must not read a state key, change it and
-                write it: another call may change the key meanwhile. Async functions always run so.
+            confirm: True if a person must approve each call; or a function of the arguments that decides it.
+            reads: the state keys that the function reads, for checks; like `@declares`.
+            writes: the state keys that the function writes.
+            in_thread: True (the default) if a function that is not async is called in a thread, so that it
+                may block. `False` calls it in the event loop, which stands still until it returns.
+            parallel: True if calls of it may run at the same time as other calls of the run, each in a new
+                thread. The function must then be thread-safe, and must not read a state key, change it and
+                write it: another call may change the key meanwhile. Async functions always run like this.
 
         Raises:
-            ArgumentError: it is none of these, or `in_thread` and `parallel` do not go together.
+            ArgumentError: the value is not a function, or `in_thread=False` is given with `parallel`.
 
         >>> from adk_fluent import Agent, T
         >>> def note(text: str, tool_context) -> None:
@@ -113,18 +113,18 @@ class T(metaclass=Namespace):
 
     @staticmethod
     def agent(expression: Expr[Any]) -> Tool:
-        """An agent, or a whole pipeline, that the model calls like a function, with a `request`.
+        """Make a tool from an agent or a whole pipeline; the model calls it with a `request`.
 
-        It sees the request and the state, not the conversation; the answer is what the call gives. What it
-        writes to state is there afterwards, its events and tokens are part of the run, under its agents' own
-        names, and only its caller hears it.
+        The expression sees the request and the state, but not the conversation; its answer is the result of
+        the call. Its changes of state stay. Its events and tokens are part of the run, under the names of its
+        agents, and only the caller sees their text.
 
         Args:
-            expression: what is called; it has a name, and `.describe(...)` tells the model what it is for. It
-                cannot stop for a person.
+            expression: the expression; it needs a name, and `.describe(...)` tells the model its purpose. It
+                cannot wait for a person.
 
         Raises:
-            ArgumentError: it is no expression, or has no name.
+            ArgumentError: the value is not an expression, or has no name.
         """
         if not isinstance(expression, Expr):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
             raise ArgumentError(f"T.agent() takes an expression, not {describe(expression)}.")
@@ -147,18 +147,18 @@ class T(metaclass=Namespace):
         retry: RetryConfig | None = None,
         allow_http: bool = False,
     ) -> Tool:
-        """An agent that another process serves over A2A, which the model calls with a `request`.
+        """Make a tool from an agent that is served over A2A; a model calls it with a `request`.
 
-        It is `T.agent(RemoteAgent(...))` with these options; the answer is what the call gives. Running it
+        It is `T.agent(RemoteAgent(...))` with these options; the answer is the result of the call. A run
         needs the extra `a2a`.
 
         Args:
             url: URL of its agent card, or of the service.
-            name: what the model calls it; by default made of the URL.
-            description: what the model is told that it is for.
+            name: the name for the model; by default made from the URL.
+            description: the purpose, for the model.
 
         Raises:
-            ArgumentError: it is no URL.
+            ArgumentError: `url` is not a URL.
 
         >>> from adk_fluent import T
         >>> T.a2a("https://museum.example/guide")
@@ -180,10 +180,10 @@ class T(metaclass=Namespace):
 
     @staticmethod
     def toolset(toolset: BaseToolset) -> Tool:
-        """A toolset of ADK's, or one of yours; it is closed after the last run that uses it.
+        """Add a toolset of ADK's or your own; it is closed after the last run that uses it.
 
         Raises:
-            ArgumentError: it is no toolset.
+            ArgumentError: the value is not a toolset.
         """
         if isinstance(toolset, type) or not hasattr(toolset, "get_tools"):
             raise ArgumentError(f"T.toolset() takes a toolset, not {describe(toolset)}.")
@@ -191,12 +191,12 @@ class T(metaclass=Namespace):
 
     @staticmethod
     def google_search() -> Tool:
-        """Google search, which the provider of a Gemini model runs (ADK's `google_search`)."""
+        """Add Google search; the provider of a Gemini model runs it (ADK's `google_search`)."""
         return sources.GoogleSearch()
 
     @staticmethod
     def url_context() -> Tool:
-        """Reading of web pages, which the provider of a Gemini model runs (ADK's `url_context`)."""
+        """Let the model read web pages; the provider of a Gemini model does so (ADK's `url_context`)."""
         return sources.UrlContext()
 
     @staticmethod
@@ -208,7 +208,7 @@ class T(metaclass=Namespace):
         filter: str | None = None,
         max_results: int | None = None,
     ) -> Tool:
-        """Search in a Vertex AI data store or engine (ADK's `VertexAiSearchTool`).
+        """Add search in a Vertex AI data store or engine (ADK's `VertexAiSearchTool`).
 
         Raises:
             ArgumentError: neither a data store nor an engine is named, or both are.
@@ -232,17 +232,17 @@ class T(metaclass=Namespace):
         tool_filter: Iterable[str] | Callable[..., bool] | None = None,
         prefix: str | None = None,
     ) -> Tool:
-        """The tools of an MCP server; needs the extra `mcp`.
+        """Add the tools of an MCP server; needs the extra `mcp`.
 
-        The connection is opened when a run first needs it, and closed after the last run that uses it. A
-        server that does not answer is a `ToolError` that names agent and server.
+        The connection is opened when a run first needs it, and closed after the last run that uses it. If the
+        server does not answer, a `ToolError` names the agent and the server.
 
         Args:
-            server: the URL of a server that speaks Streamable HTTP (or server-sent events, when it ends with
+            server: the URL of a server with Streamable HTTP (or with server-sent events, if it ends with
                 `/sse`); or ADK's parameters of a connection, such as `StdioConnectionParams`.
             tool_filter: the names of the tools that the agent gets, or ADK's predicate `(tool, context)`.
-            prefix: what the names of the tools begin with, an underscore between; so that two servers may
-                have tools of one name.
+            prefix: a prefix for the names of the tools, followed by an underscore, so that two servers may
+                have tools of the same name.
 
         Raises:
             ArgumentError: `server` is neither.
@@ -270,20 +270,20 @@ class T(metaclass=Namespace):
         auth: Auth | None = None,
         allow_private_network_access: bool = False,
     ) -> Tool:
-        """A tool for each operation of a service that an OpenAPI specification describes.
+        """Add a tool for each operation of a service that an OpenAPI specification describes.
 
         Args:
             spec: the specification: a dict, text in JSON or YAML, or the `Path` of a file.
             tool_filter: the operations that the agent gets, by the names that ADK gives to them: the
                 `operationId` in snake case; or ADK's predicate `(tool, context)`.
             auth: `AuthConfig(type="bearer", token=...)`, or `type="api_key"`, which is sent in the header
-                `X-API-Key`; or ADK's pair of scheme and credential. It is never shown, nor stored.
-            allow_private_network_access: let calls reach this machine and private networks, which newer
-                versions of ADK refuse otherwise.
+                `X-API-Key`; or ADK's pair of scheme and credential. It is never shown or stored.
+            allow_private_network_access: True if calls may reach this machine and private networks; newer
+                versions of ADK refuse such calls otherwise.
 
         Raises:
-            ArgumentError: `spec` or `auth` is of another kind, or `spec` has no paths. What else is wrong
-                with a specification, ADK says when the agent is built; a file is read then, too.
+            ArgumentError: `spec` or `auth` has another type, or `spec` has no paths. ADK reads a file and
+                reports other faults of a specification when the agent is built.
         """
         pair = isinstance(auth, tuple) and len(auth) == 2
         if not (auth is None or isinstance(auth, AuthConfig) or pair):
@@ -300,9 +300,9 @@ class T(metaclass=Namespace):
 
     @staticmethod
     def skill(path: str | Path) -> Tool:
-        """A skill: a folder with a `SKILL.md`, whose instructions the model loads when it needs them.
+        """Add a skill: a folder with a `SKILL.md`, whose instructions the model loads when it needs them.
 
-        Needs a google-adk that loads skills from folders, as 1.39 and 2.x do.
+        It needs a google-adk that loads skills from folders, as 1.39 and 2.x do.
         """
         if not isinstance(path, str | Path) or not str(path).strip():  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
             raise ArgumentError(f"T.skill() takes the path of a folder, not {describe(path)}.")
@@ -310,17 +310,17 @@ class T(metaclass=Namespace):
 
     @staticmethod
     def mock(tool: str | ToolLike, *, returns: Any = None, side_effect: Any = None) -> Tool:
-        """A stand-in for a tool: in tests, and for what is not there yet.
+        """Make a tool stub, for tests and for tools that do not exist yet.
 
         Args:
-            tool: the name that the model knows it by; or the tool whose place it takes, with its schema.
-            returns: what each call gives.
-            side_effect: instead: a function of the call's arguments (whose parameters the model is told,
-                where only a name is given); an error to raise; or a list of results and errors, one per call,
-                of which the last repeats.
+            tool: the name for the model; or the tool that the stub replaces, with its schema.
+            returns: the result of each call.
+            side_effect: instead of `returns`: a function of the call's arguments; an error to raise; or a
+                list of results and errors, one per call, of which the last repeats. If `tool` is a name, the
+                model sees the parameters of the function.
 
         Raises:
-            ArgumentError: the name is none, both results are given, or the list is empty.
+            ArgumentError: the name is not an identifier, both results are given, or the list is empty.
 
         >>> from adk_fluent import Agent, T
         >>> from adk_fluent.testing import call_tool, mock_backend
@@ -347,17 +347,18 @@ class T(metaclass=Namespace):
             )
         return sources.Mock(tool, detached(returns), side_effect)
 
-    # --- what is done around the calls ------------------------------------------------------------
+    # --- wrappers around calls --------------------------------------------------------------------
 
     @staticmethod
     def confirm(tool: ToolLike, when: Callable[..., bool] | None = None) -> Tool:
-        """Stop before each call until a person approves it; a refused call tells the model so.
+        """Stop before each call until a person approves it; if the person refuses, the model is informed.
 
-        The run ends with `RunResult.pending`, and `resume` goes on with it, in another process, too.
+        The run ends with `RunResult.pending`, and `resume` continues it, also in another process.
 
         Args:
-            when: a function of the arguments of the call, and of what `.inject` gives, by name, that says
-                whether a person must be asked.
+            tool: the tool, or several.
+            when: a function of the call's arguments and of injected resources, by name; it returns True if a
+                person must approve the call. By default, every call needs approval.
         """
         if when is not None and not callable(when):
             raise ArgumentError(f"T.confirm(when=) takes a function of the arguments, not {describe(when)}.")
@@ -365,10 +366,10 @@ class T(metaclass=Namespace):
 
     @staticmethod
     def timeout(tool: ToolLike, seconds: float) -> Tool:
-        """Give up a call that takes longer: the run ends with a `ToolError`, unless something catches it.
+        """Limit the time of each call; then the run ends with a `ToolError` unless something catches it.
 
-        A function that is not async runs in a thread of its own meanwhile. It cannot be stopped there: what
-        it does after its time, it does for nobody.
+        A function that is not async runs in a separate thread and cannot be stopped there: it continues after
+        the time limit, and its result is dropped.
         """
         limit = positive_number(seconds, "T.timeout()")
         return _each(tool, lambda one: wrappers.TimedTool(one, limit), "T.timeout()")
@@ -380,22 +381,23 @@ class T(metaclass=Namespace):
         ttl: float | None = None,
         key: CacheKey | None = None,
     ) -> Tool:
-        """Give again what a call gave for the same arguments, also in later runs of the same expression.
+        """Return the earlier result for the same arguments, also in later runs of the same expression.
 
-        The tool is not called then, so whatever else it would do, such as writing state, does not happen.
-        Errors are not kept. At most 1,000 results are, the latest used. An expression that is made anew has
-        a cache of its own.
+        If there is an earlier result, the tool is not called, so its other effects, such as writing state, do
+        not happen. Errors are not cached. The cache holds the 1,000 results that were used last. A new
+        expression has a new cache.
 
-        A tool that sees who calls it needs a `key`: one that takes ADK's context, an expression (`T.agent`,
-        `T.a2a`), which sees the state, and one that is given a resource of a session or a run.
+        Some tools need a `key`, because their result depends on more than their arguments: tools that take
+        ADK's context, expressions (`T.agent`, `T.a2a`), and tools with a resource of a session or a run.
 
         Args:
-            ttl: seconds that a result is kept.
-            key: what makes two calls the same: a function of the arguments, or of the arguments and ADK's
-                `ToolContext`; by default all arguments.
+            tool: the tool, or several.
+            ttl: lifetime of a result in seconds.
+            key: a function of the arguments, or of the arguments and ADK's `ToolContext`, that returns the
+                cache key; by default all arguments.
 
         Raises:
-            ArgumentError: `ttl` or `key` is of another kind, or the tool needs a `key` and has none.
+            ArgumentError: `ttl` or `key` has another type, or the tool needs a `key` and has none.
 
         >>> from adk_fluent import T
         >>> def balance(account: str, tool_context) -> float:
@@ -429,22 +431,23 @@ class T(metaclass=Namespace):
     ) -> Tool:
         """Call a tool again when a call fails, after a wait, as the middleware `retry(tools=True)` does.
 
-        A tool that declares `@declares(idempotent=False)`, or that an MCP server calls not idempotent, is
-        not called again. The last error counts; what a failed attempt wrote to state stays.
+        A tool that declares `@declares(idempotent=False)`, or that an MCP server marks as not idempotent, is
+        not called again. If all attempts fail, the last error is raised. State changes of a failed attempt
+        stay.
 
         Args:
-            attempts: how often to call it, the first time included.
-            backoff_base: seconds of the first wait; they double up to a minute, and a longer time that the
-                error names (`retry-after`) is waited.
-            on: which errors are worth another call: a class, a tuple of them, or a function of the error. By
-                default what may pass: timeouts, broken connections, HTTP 408, 409, 425, 429 and 5xx.
-            jitter: whether to vary the waits.
+            attempts: most calls, including the first one.
+            backoff_base: seconds of the first wait. Each wait doubles, up to a minute. If the error names a
+                longer time (`retry-after`), the wait is that long.
+            on: the errors to retry: a class, a tuple of classes, or a function of the error. By default the
+                temporary ones: timeouts, broken connections, HTTP 408, 409, 425, 429 and 5xx.
+            jitter: True if the waits vary at random.
 
         Raises:
-            ArgumentError: a number is out of range, or `on` is none of these.
+            ArgumentError: a number is out of range, or `on` has another type.
         """
         times = count(attempts, "T.retry()")
-        Retry(times, backoff_base, on, tools=True, jitter=jitter)  # which checks the rest
+        Retry(times, backoff_base, on, tools=True, jitter=jitter)  # it checks the other arguments
         return _each(
             tool, lambda one: wrappers.RetriedTool(one, times, backoff_base, on, jitter), "T.retry()"
         )
@@ -456,14 +459,15 @@ class T(metaclass=Namespace):
         pre: Callable[[dict[str, Any]], Any] | None = None,
         post: Callable[[Any], Any] | None = None,
     ) -> Tool:
-        """Change what goes into a tool and what comes out; the model is told of the tool as it is.
+        """Change a tool's arguments and result; the model sees the tool's own name and parameters.
 
         Args:
-            pre: the arguments as a dict → the arguments that the tool gets; may be async.
-            post: its result → the result that the model gets; may be async.
+            tool: the tool, or several.
+            pre: a function from the arguments, as a dict, to the arguments for the tool; may be async.
+            post: a function from the result to the result for the model; may be async.
 
         Raises:
-            ArgumentError: neither is given, or one is no function.
+            ArgumentError: neither is given, or one is not a function.
         """
         if pre is None and post is None:
             raise ArgumentError("T.transform() needs pre= or post=.")
@@ -474,7 +478,7 @@ class T(metaclass=Namespace):
 
 
 def _each(tool: object, wrap: Callable[[object], Tool], where: str) -> Tool:
-    """A tool wrapped, or each of several."""
+    """Wrap a tool, or each of several."""
     parts = tuple(wrap(_here(one, where)) for one in each(_given(tool, where)))
     return parts[0] if len(parts) == 1 else together(*parts)
 
@@ -491,10 +495,10 @@ def _given(tool: object, where: str) -> object:
 
 
 def _here(tool: object, where: str) -> object:
-    """Refuse what runs where nothing of ours can be around it."""
+    """Refuse a tool that the model's provider runs: a wrapper cannot be around it."""
     if isinstance(tool, sources.GoogleSearch | sources.UrlContext | sources.VertexAiSearch):
         raise ArgumentError(
-            f"{where}: {tool!r} runs at the provider of the model, where nothing can be around it."
+            f"{where}: the provider of the model runs {tool!r}, so its calls cannot be wrapped."
         )
     return tool
 
@@ -508,10 +512,10 @@ def _elsewhere(function: object) -> str:
 
 
 def _specification(spec: object) -> Any:
-    """What `T.openapi` takes; what only reading all of it would tell, ADK says when it is built.
+    """Check the form of a specification; ADK checks its content when the agent is built.
 
     Raises:
-        ArgumentError: it is none.
+        ArgumentError: the value is not a specification.
     """
     if isinstance(spec, Path):
         return spec
@@ -553,7 +557,7 @@ def _prefix(prefix: object, where: str) -> str | None:
 
 
 def _name_of(url: str) -> str:
-    """A name for what is at a URL: the last part of its path, or else its host.
+    """Make a name from a URL: the last part of its path, or else its host.
 
     >>> _name_of("https://museum.example/guide-2/.well-known/agent-card.json"), _name_of("http://[::1]:80")
     ('guide_2', 'remote_1')

@@ -1,17 +1,17 @@
-"""`S`: steps that reshape the state between agents, without a model."""
+"""`S`: steps that change the state between agents, without a model."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-from adk_fluent._namespace import Namespace
 from adk_fluent.errors import ArgumentError, ExpressionError
 from adk_fluent.expr.arguments import check_key, describe, function, observer, positive
 from adk_fluent.expr.base import Expr, Step
 from adk_fluent.ir.functions import NO_ACCESS, UNKNOWN_ACCESS, Access, keys_of, said
 from adk_fluent.ir.matching import Predicate, StateView, plain, truth_of
 from adk_fluent.ir.nodes import CaptureNode, SequenceNode, TransformFn, TransformNode
+from adk_fluent.spelling import Namespace
 from adk_fluent.state import operations
 from adk_fluent.state.delta import detached
 from adk_fluent.state.operations import changes_of
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 class Transform(Step):
-    """A step that changes state; what every `S` factory gives.
+    """A step that changes state; every `S` factory returns one.
 
-    `a >> b` chains two, so that `b` sees what `a` wrote; `a + b` gives both the same input. Called with a
-    state, a transform, or a chain of them, gives the changes it would make: for tests, without a run.
+    With `a >> b`, `b` sees the changes of `a`; with `a + b`, both receive the same state. Call a transform,
+    or a chain of them, with a state to get the changes it would make: for tests, without a run.
 
     Example:
         >>> from adk_fluent import S
@@ -35,12 +35,12 @@ class Transform(Step):
     __slots__ = ()
 
     def __call__(self, state: StateView) -> dict[str, Any]:
-        """The changes it would make in `state`: key → new value, `None` for a key that goes.
+        """Return the changes that the transform would make in `state`: new values, `None` for a removed key.
 
-        A key that would keep its value is not among them. `state` itself stays as it is.
+        A key that would keep its value is not included. `state` itself does not change.
 
         Raises:
-            TransformError: its function is async, or did not return a dict.
+            TransformError: the transform's function is async, or did not return a dict.
         """
         return changes_of(self.node, state)
 
@@ -73,10 +73,10 @@ def _together(transform: Transform) -> tuple[TransformNode, ...]:
 
 
 def _steps(expression: Expr[Any], where: str) -> tuple[TransformNode, ...]:
-    """The transforms that an expression consists of.
+    """The transforms of an expression that consists of S transforms only.
 
     Raises:
-        ArgumentError: it holds something else.
+        ArgumentError: it contains another node.
     """
     node = expression.node if isinstance(expression, Expr) else None  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may not type-check
     steps = node.children if isinstance(node, SequenceNode) else (node,)
@@ -101,32 +101,32 @@ def _keys(keys: tuple[str, ...], where: str) -> tuple[str, ...]:
 
 
 def _fixed(values: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
-    """Values that stay what they are now, whatever the caller does to a list or dict later."""
+    """Copy the values, so that the caller's later changes of a list or dict have no effect."""
     return tuple((key, detached(value)) for key, value in values.items())
 
 
 def _plain(fn: Any, where: str) -> Any:
-    """A function that is not async: its result is used at once.
+    """Return `fn` if it is a function that is not async; its result is used at once.
 
     Raises:
-        ArgumentError: it is async, or no function.
+        ArgumentError: `fn` is async, or not a function.
     """
     return function(plain(fn, where), where)
 
 
 def _test(predicate: Predicate | str, where: str) -> Predicate:
-    """A predicate; a key stands for "this key is set and true"."""
+    """Return a predicate; a state key becomes the predicate "this key is set and true"."""
     return observer(_plain(truth_of(predicate, where), where), where)
 
 
 class S(metaclass=Namespace):
-    """State transforms. Each factory gives a step for a pipeline.
+    """Factories of state transforms. Each returns a step for a pipeline.
 
-    Only session-scoped keys are ever dropped; `app:`, `user:` and `temp:` keys stay. A key that was dropped
-    is absent for everything that follows.
+    Transforms remove session keys only; `app:`, `user:` and `temp:` keys stay. A removed key is absent for
+    all later steps.
 
-    Each step is a function, too: called with a state, it gives the changes it would make, `None` for a key
-    that goes.
+    Each step is a function, too: called with a state, it returns the changes it would make, with `None` for
+    a removed key.
 
     Example:
         >>> from adk_fluent import Agent, S
@@ -138,7 +138,7 @@ class S(metaclass=Namespace):
         {'n': 2}
     """
 
-    # --- replacements: they decide what stays -----------------------------------------------------
+    # --- replacements: they decide which keys stay ------------------------------------------------
 
     @staticmethod
     def pick(*keys: str) -> Transform:
@@ -163,7 +163,7 @@ class S(metaclass=Namespace):
             raise ExpressionError(f"S.rename() gives two keys the same new name: {old_to_new}.")
         return _step(operations.Rename(pairs=tuple(zip(old_to_new, new, strict=True))))
 
-    # --- deltas: they add to what is there --------------------------------------------------------
+    # --- deltas: they add keys or change values ---------------------------------------------------
 
     @staticmethod
     def set(**values: Any) -> Transform:
@@ -173,7 +173,7 @@ class S(metaclass=Namespace):
 
     @staticmethod
     def default(**values: Any) -> Transform:
-        """Write these values where the key is absent."""
+        """Write each of these values if its key is absent."""
         _keys(tuple(values), "S.default()")
         return _step(operations.Default(values=_fixed(values)))
 
@@ -181,13 +181,13 @@ class S(metaclass=Namespace):
     def merge(*keys: str, into: str, fn: Callable[..., Any] | None = None, answer: bool = False) -> Transform:
         """Combine several keys into one.
 
-        With `.show()`, the result is the answer to the user, as text or JSON, if no agent speaks after it;
-        agents find it in the state alone.
+        With `.show()`, the result is the answer to the user, as text or JSON, unless an agent answers after
+        it. Agents find the result in the state only.
 
         Args:
-            into: where the result goes.
-            fn: gets the values in order, `None` for an absent key; without it they are joined as text, one
-                per line, absent ones left out.
+            into: the state key of the result.
+            fn: function of the values in order, with `None` for an absent key. Without it, the values are
+                joined as text, one per line, without absent ones.
         """
         names, target = _keys(keys, "S.merge()"), check_key(into, "S.merge(into=)")
         combine = None if fn is None else _plain(fn, "S.merge(fn=)")
@@ -207,7 +207,7 @@ class S(metaclass=Namespace):
 
     @staticmethod
     def compute(**functions: Callable[[StateView], Any]) -> Transform:
-        """Write each key with what its function makes of the state."""
+        """Write to each key the result of its function of the state."""
         _keys(tuple(functions), "S.compute()")
         for key, fn in functions.items():
             _plain(fn, f"S.compute({key}=)")
@@ -215,7 +215,7 @@ class S(metaclass=Namespace):
 
     @staticmethod
     def fn(fn: TransformFn, *, reads: Iterable[str] = (), writes: Iterable[str] = ()) -> Transform:
-        """Run `fn(state) -> dict | None`, declaring what it reads and writes, here or with `@declares`."""
+        """Run `fn(state) -> dict | None`; declare the keys it reads and writes here, or with `@declares`."""
         run = function(fn, "S.fn()")
         declared = Access(keys_of(reads, "S.fn()", "reads"), keys_of(writes, "S.fn()", "writes"))
         return _step(
@@ -254,7 +254,7 @@ class S(metaclass=Namespace):
 
     @staticmethod
     def zip(*keys: str, into: str) -> Transform:
-        """Make one list of rows of several lists of the same length."""
+        """Combine several lists of the same length into one list of rows."""
         names, target = _keys(keys, "S.zip()"), check_key(into, "S.zip(into=)")
         return _step(operations.Zip(keys=names, into=target))
 
@@ -281,7 +281,7 @@ class S(metaclass=Namespace):
 
     @staticmethod
     def validate(model: type[BaseModel]) -> Transform:
-        """Raise `StateGuardError` unless the state fits the fields of a pydantic model."""
+        """Raise `StateGuardError` unless the state matches the fields of a pydantic model."""
         fields = cast("dict[str, object] | None", getattr(model, "model_fields", None))
         if fields is None or not isinstance(model, type):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
             raise ArgumentError(
@@ -321,7 +321,7 @@ class S(metaclass=Namespace):
 
     @staticmethod
     def capture(key: str) -> Step:
-        """Write the text of the latest user message to `key`, for agents and functions behind it to read.
+        """Write the text of the latest user message to `key`, for later agents and functions.
 
         `C.capture` is the same step; `C.capture_turns` writes several turns.
         """

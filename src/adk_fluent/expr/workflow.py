@@ -1,4 +1,4 @@
-"""Expressions that hold others: `Pipeline`, `FanOut`, `Loop`, `Fallback`, `Race`, `MapOver`."""
+"""Expressions that contain others: `Pipeline`, `FanOut`, `Loop`, `Fallback`, `Race`, `MapOver`."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ if TYPE_CHECKING:
 
 
 class _Associative(Expr[T_co]):
-    """An expression made by an associative operator.
+    """An expression that an associative operator makes.
 
-    `a >> b >> c` keeps its two sides and is flattened into one node when that is first asked for, so a long
-    chain costs no more than its length.
+    `a >> b >> c` stores its two sides only. The first access to `node` flattens all sides into one node.
+    Flattening at each operator would copy the members again and again: quadratic time for a long chain.
     """
 
     __slots__ = ("_sides",)
 
     _plain: ClassVar[Node]
-    """The node with nothing in it; only nodes that differ from it in their children are flattened."""
+    """The node without children; a node is flattened only if it differs from this one by its children."""
 
     @classmethod
     def joined(cls, left: Expr[Any], right: Expr[Any]) -> Self:
-        """Both sides as one expression."""
+        """Join two sides to one expression."""
         made = object.__new__(cls)
         object.__setattr__(made, "_node", None)
         object.__setattr__(made, "_sides", (left, right))
@@ -65,7 +65,7 @@ class _Associative(Expr[T_co]):
         pending: list[Expr[Any]] = [self]
         while pending:
             part = pending.pop()
-            # Read once: another thread may flatten it meanwhile, and sets the node before it drops the sides.
+            # Read it only once: another thread may flatten it, and sets the node before it drops the sides.
             sides = part._sides if isinstance(part, type(self)) and part._node is None else None
             if sides is not None:
                 pending.extend(reversed(sides))
@@ -75,7 +75,7 @@ class _Associative(Expr[T_co]):
 
     @classmethod
     def members_of(cls, node: Node) -> tuple[Node, ...]:
-        """What a node adds to a composite of this kind: its children if it is one itself, else the node."""
+        """The members that a node adds to a composite of this kind: its children, or the node itself."""
         plain = type(node) is type(cls._plain) and node.with_children(()) == cls._plain
         return node.children if plain else (node,)
 
@@ -83,7 +83,7 @@ class _Associative(Expr[T_co]):
     def gather(
         cls, owner: type[Expr[Any]], members: tuple[object, ...], name: str | None, what: str
     ) -> tuple[str, tuple[Node, ...]]:
-        """The name and the member nodes that the constructor of `owner` got; the first may be the name."""
+        """The name and the member nodes from the constructor's arguments; the first may be the name."""
         called = owner.__name__
         if members and isinstance(members[0], str):
             if name is not None:
@@ -130,7 +130,7 @@ class Pipeline(_Associative[T_co], WorkflowMethods):
     _what = "pipeline"
     _plain = SequenceNode()
 
-    # A step that says nothing leaves the type to what came before it; two in a row leave it open.
+    # The type is that of the last step with text. If the last two steps have none, the type is unknown.
     @overload
     def __init__(self: Pipeline[Never], name: str, /) -> None: ...
     @overload
@@ -175,15 +175,15 @@ class Pipeline(_Associative[T_co], WorkflowMethods):
         self._begin(steps, name, "step")
 
     def __call__(self: Pipeline[Never], state: StateView) -> dict[str, Any]:
-        """The changes that a chain of S transforms would make in `state`; for tests, without a run.
+        """Return the changes that a chain of S transforms would make in `state`; for tests, without a run.
 
         >>> from adk_fluent import S
         >>> (S.set(topic="tea") >> S.rename(topic="subject"))({})
         {'subject': 'tea'}
 
         Raises:
-            ArgumentError: there is a step in it that is no transform.
-            TransformError: a function in it is async, or did not return a dict.
+            ArgumentError: a step is not a transform.
+            TransformError: a step's function is async, or did not return a dict.
         """
         from adk_fluent.state.operations import changes_of
 
@@ -196,7 +196,7 @@ class Pipeline(_Associative[T_co], WorkflowMethods):
     @overload
     def step(self, step: NativeAgent) -> Pipeline[Any]: ...
     def step(self, step: object) -> Pipeline[Any]:
-        """The pipeline with one more step at its end."""
+        """Return the pipeline with one more step at its end."""
         return self._with(step, "step")
 
 
@@ -216,11 +216,11 @@ class FanOut(_Associative[T_co], WorkflowMethods):
     Args:
         branches: expressions; the first argument may be the name.
         name: the name, if it is not the first argument.
-        merge: when the fan-out is done; see `merge`.
+        merge: the moment at which the fan-out ends; see the method `merge`.
 
     Raises:
         ExpressionError: there is neither a branch nor a name.
-        ArgumentError: no such `merge`.
+        ArgumentError: the value of `merge` does not exist.
 
     Example:
         >>> from adk_fluent import Agent, FanOut
@@ -260,21 +260,21 @@ class FanOut(_Associative[T_co], WorkflowMethods):
     @overload
     def branch(self, branch: NativeAgent) -> FanOut[Any]: ...
     def branch(self, branch: object) -> FanOut[Any]:
-        """The fan-out with one more branch."""
+        """Return the fan-out with one more branch."""
         return self._with(branch, "branch")
 
     def merge(self, how: Merge) -> Self:
-        """Say when the fan-out is done.
+        """Set the moment at which the fan-out ends.
 
         Args:
-            how: `wait_all`, the default, goes on when all branches are done. `interleave` does the same and
-                says that the order in which their events come does not matter to you. `first_complete` goes
-                on when one branch has completed without an error, and cancels the others at once: their
-                model calls end, and they write nothing any more. What a cancelled branch had stored by then
-                stays; what it said is no answer. Where all fail, `RunError` names each.
+            how: `wait_all`, the default, waits for all branches. `interleave` does the same, and declares
+                that the order of the branches' events does not matter. `first_complete` ends when one has
+                completed without an error, and cancels the others at once: their model calls end, and they
+                write nothing more. Values that a cancelled branch has stored stay; its text is not an answer.
+                If all branches fail, `RunError` names each.
 
         Raises:
-            ArgumentError: it is none of these.
+            ArgumentError: `how` is another value.
 
         >>> from adk_fluent import Agent
         >>> (Agent("web") | Agent("papers")).merge("first_complete").node.merge
@@ -294,12 +294,12 @@ class Fallback(_Associative[T_co]):
 class Loop(Expr[T_co], WorkflowMethods):
     """Steps that run again and again.
 
-    `until` is tested after each round, so the steps run at least once. An agent or tool that escalates ends
-    the loop at once.
+    `until` is tested after each round, so the steps run at least once. If an agent or tool escalates, the
+    loop ends at once.
 
     Args:
         steps: the body; the first argument may be the name.
-        max_iterations: at most this many rounds, 10 by default.
+        max_iterations: most rounds, 10 by default.
         name: the name, if it is not the first argument.
 
     Raises:
@@ -315,7 +315,7 @@ class Loop(Expr[T_co], WorkflowMethods):
     __slots__ = ()
     _what = "loop"
 
-    # As for `Pipeline`.
+    # The overloads set the type as those of `Pipeline` do.
     @overload
     def __init__(self: Loop[Never], name: str, /, *, max_iterations: int = 10) -> None: ...
     @overload
@@ -389,17 +389,17 @@ class Loop(Expr[T_co], WorkflowMethods):
     @overload
     def step(self, step: NativeAgent) -> Loop[Any]: ...
     def step(self, step: object) -> Loop[Any]:
-        """The loop with one more step at the end of its body."""
+        """Return the loop with one more step at the end of its body."""
         before = self.node.children[-1] if self.node.children else None
         members = Pipeline.members_of(lift(step, ".step()", before=before).node)
         return self._set(children=(*self.node.children, *members))
 
     def max_iterations(self, count: int) -> Self:
-        """The loop with another limit of rounds."""
+        """Return the loop with another limit of rounds."""
         return self._set(max_iterations=_rounds(count))
 
     def until(self, predicate: Predicate) -> Self:
-        """The loop that also ends when `predicate(state)` holds after a round."""
+        """Return the loop that also ends when `predicate(state)` holds after a round."""
         return self._set(until=observer(predicate, "until()"))
 
 
@@ -411,7 +411,7 @@ class Race(Expr[T_co]):
 
     @classmethod
     def of(cls, *branches: object) -> Race[T_co]:
-        """A race between at least two expressions."""
+        """Make a race between at least two expressions."""
         if len(branches) < 2:
             raise ExpressionError("race() needs at least two expressions to choose from.")
         return cls.from_node(RaceNode(children=tuple(lift(branch, "race()").node for branch in branches)))
@@ -425,12 +425,12 @@ class MapOver(Expr[T_co]):
 
     @classmethod
     def of(cls, key: str, body: object, item_key: str, output_key: str, concurrency: int) -> MapOver[T_co]:
-        """A map over the list at `key`."""
+        """Make a map over the list at `key`."""
         key, item_key = check_key(key, "map_over(key=)"), check_key(item_key, "map_over(item_key=)")
         output_key = check_key(output_key, "map_over(output_key=)")
         if item_key in (key, output_key):
             raise ArgumentError(
-                f"map_over(item_key={item_key!r}): the item needs a key of its own; it is gone afterwards."
+                f"map_over(item_key={item_key!r}): give the item another key; it is removed afterwards."
             )
         if not positive(concurrency):
             raise ArgumentError(f"map_over(concurrency=) takes a positive whole number, not {concurrency!r}.")
@@ -444,7 +444,7 @@ class MapOver(Expr[T_co]):
 
 @frozen
 class Until(Frozen):
-    """What `until(predicate, max=)` gives, for use in `body * until(...)`."""
+    """The result of `until(predicate, max=)`, for use in `body * until(...)`."""
 
     predicate: Predicate
     max: int = 10

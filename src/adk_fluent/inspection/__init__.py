@@ -1,4 +1,9 @@
-"""Looking inside an expression without running it: what goes into each model call, and what comes of it."""
+"""Views of an expression before it runs: the request and the answer of each model call, as text and values.
+
+It turns the facts of `analysis` and the findings of `contracts` into reports, and imports no ADK. Read
+`data_flow` in `concerns` first: one agent's inputs and outputs. `llm_anatomy` shows an agent's request in
+detail, `explain` joins everything, and `presentation` has the texts and tables of all three.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +17,7 @@ if TYPE_CHECKING:
     from adk_fluent.inspection.anatomy import LlmAnatomy, Reach, llm_anatomy
     from adk_fluent.inspection.concerns import DataFlow, data_flow
     from adk_fluent.inspection.explanation import AgentPicture, Explanation, explain
-    from adk_fluent.inspection.per_agent import PerAgent
+    from adk_fluent.inspection.presentation import PerAgent
 
 __all__ = [
     "AgentPicture",

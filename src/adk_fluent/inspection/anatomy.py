@@ -1,4 +1,9 @@
-"""`.llm_anatomy()`: what an agent's model will be sent, and through which channel, before anything runs."""
+"""`.llm_anatomy()`: the request that an agent's model will receive, channel by channel, before a run.
+
+Each part of an anatomy is computed on first access and then kept. The simple way, to compute all parts of
+all agents at once, takes quadratic time: in a long pipeline every agent may see every other agent's text,
+and most callers ask for a few parts only.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +28,8 @@ from adk_fluent.context.entries import USER
 from adk_fluent.context.spec import Context
 from adk_fluent.contracts.tree_rules import checked_facts
 from adk_fluent.inspection.concerns import shown_keys
-from adk_fluent.inspection.per_agent import PerAgent, tables
-from adk_fluent.inspection.wording import (
+from adk_fluent.inspection.presentation import (
+    PerAgent,
     answer_shape,
     asked_again,
     fields_of,
@@ -32,6 +37,7 @@ from adk_fluent.inspection.wording import (
     is_toolset,
     listed,
     prompt_text,
+    tables,
     tool_name,
 )
 from adk_fluent.ir.execution import ByModel
@@ -42,17 +48,17 @@ from adk_fluent.ir.scopes import is_temporary
 from adk_fluent.state.answers import asked_schema
 
 TRANSFER = "transfer_to_agent"
-"""The tool by which ADK lets a model hand over to another agent."""
+"""The tool of ADK by which a model transfers the conversation to another agent."""
 
 
 class Reach(NamedTuple):
-    """A text of an author reaches an agent's model.
+    """A channel through which an author's text reaches an agent's model.
 
     Attributes:
-        author: who says it: an agent by its unique name, or `user`.
-        key: the state key through which it comes; `None` for the conversation.
-        certain: whether it is there in every call; else it may be.
-        whole: for a key, whether its value may be the whole answer; else it may be made of it.
+        author: the unique name of the agent that wrote the text, or `user`.
+        key: the state key that carries the text; `None` for the conversation.
+        certain: True if the text is in every request; False if it may be.
+        whole: True if the key may hold the whole answer; False if its value is only made from it.
     """
 
     author: str
@@ -62,30 +68,29 @@ class Reach(NamedTuple):
 
 
 class LlmAnatomy:
-    """What one agent's model is sent in a run, and what becomes of its answer.
+    """The request that one agent's model receives in a run, and the destination of its answer.
 
-    The first six are the lines that `str()` shows. What functions of yours put into the request (an
-    instruction that is a function, callbacks, tools) is not foreseen: `unknown` names those that do not say
-    what they read. Each part is found when it is asked for, and then kept: in a long pipeline everybody may
-    hear everybody, and few want to know it of all.
+    The first six attributes are the lines of `str()`. Your own functions (an instruction that is a function,
+    callbacks, tools) may add to the request in ways that cannot be predicted: `unknown` names those that do
+    not declare the keys that they read.
 
     Attributes:
-        system: its instruction, placeholders unfilled.
-        history: what it is shown of the conversation.
-        context: what stands beside that: values of the state.
-        tools: what it may call.
-        constraint: the shape its answer must have.
-        after: where the answer goes.
-        agent: its unique name.
-        reaches: whose texts of this run reach it, through which channel.
-        hides: authors whose texts of this run never reach it, through no channel.
-        earlier: authors whose texts of earlier runs of the session may reach it.
-        keys: the state keys whose values it is shown.
-        placeholders: those of them that stand in its instruction.
-        tool_names: its tools, `transfer_to_agent` included; a toolset stands here with the name of its class.
-        output_schema: the type its answer must have; `None` for text.
-        writes: the state keys it writes.
-        unknown: functions that may put more into the request.
+        system: the instruction, with unfilled placeholders.
+        history: the part of the conversation that the model receives.
+        context: the state values and artifacts that the model receives beside it.
+        tools: the tools that the model may call.
+        constraint: the type that the answer must have.
+        after: the destination of the answer.
+        agent: the agent's unique name.
+        reaches: the authors whose texts of this run reach the model, with the channel.
+        hides: the authors whose texts of this run never reach the model.
+        earlier: the authors whose texts of earlier runs of the session may reach the model.
+        keys: the state keys whose values the model receives.
+        placeholders: the state keys that are placeholders of the instruction.
+        tool_names: the names of the tools, with `transfer_to_agent`; for a toolset, the name of its class.
+        output_schema: the type that the answer must have; `None` for text.
+        writes: the state keys that the agent writes.
+        unknown: the functions that may add to the request.
     """
 
     agent: str
@@ -105,15 +110,15 @@ class LlmAnatomy:
     writes: tuple[str, ...]
     unknown: tuple[str, ...]
 
-    def __init__(self, look: _Look) -> None:
-        self.__dict__["_look"] = look
+    def __init__(self, source: _AnatomyOf) -> None:
+        self.__dict__["_source"] = source
 
-    if not TYPE_CHECKING:  # a type checker that saw these would let any attribute be asked for and set
+    if not TYPE_CHECKING:  # a type checker that saw these would accept any attribute
 
         def __getattr__(self, name: str) -> object:
             if name not in PARTS:
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            found = self.__dict__[name] = getattr(self.__dict__["_look"], name)()
+            found = self.__dict__[name] = getattr(self.__dict__["_source"], name)()
             return found
 
         def __setattr__(self, name: str, value: object) -> None:
@@ -134,26 +139,26 @@ class LlmAnatomy:
         return f"LlmAnatomy({', '.join(f'{name}={getattr(self, name)!r}' for name in PARTS)})"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _found, ({name: getattr(self, name) for name in PARTS},)  # without what it is found from
+        return _found, ({name: getattr(self, name) for name in PARTS},)  # the parts, without the facts
 
     @property
     def sees(self) -> frozenset[str]:
-        """Authors whose texts of this run may reach it: agents by unique name, and `user`."""
+        """The authors whose texts of this run may reach the model: agents by unique name, and `user`."""
         return frozenset(reach.author for reach in self.reaches)
 
     @property
     def certain(self) -> frozenset[str]:
-        """Those of them whose text is in every call."""
+        """The authors whose texts are in every request."""
         return frozenset(reach.author for reach in self.reaches if reach.certain)
 
     @property
     def doubled(self) -> frozenset[str]:
-        """Agents whose whole answer may reach it twice: in the conversation and through a state key."""
+        """The agents whose whole answer may reach the model twice: by the conversation and by a state key."""
         talking = {reach.author for reach in self.reaches if reach.key is None}
         return frozenset(reach.author for reach in self.reaches if reach.whole and reach.author in talking)
 
     def rows(self) -> list[tuple[str, str]]:
-        """What is sent, through each channel, and what becomes of the answer."""
+        """The six labels and texts of the anatomy."""
         return [
             ("System", self.system or "(none)"),
             ("History", self.history),
@@ -164,7 +169,7 @@ class LlmAnatomy:
         ]
 
     def __str__(self) -> str:
-        """Six numbered lines under the name of the agent."""
+        """Six numbered lines below the name of the agent."""
         lines = [
             hanging(f"  {number}. {label + ':':<11} ", text)
             for number, (label, text) in enumerate(self.rows(), 1)
@@ -180,14 +185,14 @@ PARTS: Final = tuple(LlmAnatomy.__annotations__)
 
 
 def _found(parts: Mapping[str, object]) -> LlmAnatomy:
-    """An anatomy all parts of which are known."""
+    """Make an anatomy from its parts, for `copy` and `pickle`."""
     made = object.__new__(LlmAnatomy)
     made.__dict__.update(parts)
     return made
 
 
 def llm_anatomy(subject: object) -> PerAgent[LlmAnatomy]:
-    """What every agent's model is sent; agents without a model of their own process are left out.
+    """Show the request of every agent's model; remote agents and unreadable native ones are left out.
 
     Args:
         subject: an expression, an IR node, or a native agent or `App` that adk-fluent built.
@@ -210,11 +215,11 @@ def llm_anatomy(subject: object) -> PerAgent[LlmAnatomy]:
     facts = checked_facts(subject)
     models = [step for step in facts.steps if step.is_model]
     agents = [step for step in models if isinstance(step.node.runs, ByModel)]
-    return PerAgent((step.name, LlmAnatomy(_Look(step, facts, models))) for step in agents)
+    return PerAgent((step.name, LlmAnatomy(_AnatomyOf(step, facts, models))) for step in agents)
 
 
-class _Look:
-    """One agent, looked at: a method for each part of its anatomy."""
+class _AnatomyOf:
+    """Compute the anatomy of one agent: one method for each of `PARTS`."""
 
     def __init__(self, step: Step, facts: Facts, models: list[Step]) -> None:
         self.step = step
@@ -223,12 +228,12 @@ class _Look:
 
     @property
     def node(self) -> AgentNode:
-        """What is looked at."""
+        """The agent's node."""
         return self.step.node
 
     @cached_property
     def sight(self) -> Sight:
-        """What it is shown of the conversation."""
+        """The part of the conversation that the agent's context selects."""
         return sight_of(self.step.node)
 
     def agent(self) -> str:
@@ -270,7 +275,7 @@ class _Look:
 
     @cached_property
     def _files(self) -> tuple[str, ...]:
-        """The artifacts that are sent along."""
+        """The names of the artifacts that the request contains."""
         spec = self.node.annotations.context
         return tuple(dict.fromkeys(use.filename for use in spec.artifacts)) if spec else ()
 
@@ -304,14 +309,15 @@ class _Look:
         for read in _shown(step, flow):
             words = flow.authors(read)
             left = [flow.authors_left(key) for key in words.before if not is_temporary(key)]
-            copied = [words] if words.anybody else []  # what copies anybody's words copies old ones, too
+            # A function that may copy any text may copy older ones, too.
+            copied = [words] if words.anybody else []
             for old in [*left, *copied]:
                 found.update(speaker.name for speaker in self._named(old))
                 user = user or old.user
         return frozenset([*found, *[USER] * user])
 
     def _named(self, words: Authors) -> list[Step]:
-        """The agents whose words they are, in order."""
+        """The agents whose texts these are, in the order of the plan."""
         found = self.models if words.anybody else words.steps
         return sorted(found, key=lambda step: step.index)
 
@@ -327,9 +333,9 @@ class _Look:
         passage = self.facts.flow.pieces_for(self.step)
         upstream = self.facts.flow.upstream.get(self.step, ())
         part_of = {step.name for step in upstream} if passage else set[str]()
-        told = {name: f"{name} ({in_words(passage and passage.edge)})" for name in part_of}
-        surely = [told.get(reach.author, reach.author) for reach in heard if reach.certain]
-        perhaps = [told.get(reach.author, reach.author) for reach in heard if not reach.certain]
+        labels = {name: f"{name} ({in_words(passage and passage.edge)})" for name in part_of}
+        surely = [labels.get(reach.author, reach.author) for reach in heard if reach.certain]
+        perhaps = [labels.get(reach.author, reach.author) for reach in heard if not reach.certain]
         names = "; ".join(filter(None, [", ".join(surely), "perhaps " * bool(perhaps) + ", ".join(perhaps)]))
         spec = self.node.annotations.context
         part = isinstance(spec, Context) and not spec.is_default
@@ -341,7 +347,7 @@ class _Look:
         return [*names, *([TRANSFER] if self._targets() else ())]
 
     def _targets(self) -> list[str]:
-        """The agents its model can hand over to, as ADK offers them."""
+        """The names of the agents to which the model can transfer, as ADK offers them."""
         return [target.name for target in hand_over_targets(self.step)]
 
     def after(self) -> str:
@@ -356,7 +362,7 @@ class _Look:
 
     def _unknown(self) -> Iterator[str]:
         readers, _ = self.node.undeclared()
-        asked = self.node.given.get("before_model_callback", ())  # which is given the request, too
+        asked = self.node.given.get("before_model_callback", ())  # these callbacks receive the request, too
         for reader in dict.fromkeys([*readers, *(fn for fn in asked if said(fn) is None)]):
             if isinstance(reader, Context):
                 yield repr(reader)
@@ -375,12 +381,12 @@ def _constraint(schema: object, shape: str) -> str:
 
 
 def _shown(step: Step, flow: Flow) -> list[Read]:
-    """What an agent reads and its model is shown, each key once."""
+    """The reads whose values an agent's model receives, one for each key."""
     return list({read.key: read for read in flow.reads_of(step) if read.is_shown and read.reached}.values())
 
 
 def _surely(read: Read, speaker: Step) -> bool:
-    """Whether an agent's whole answer is in the instruction whenever the reader is asked."""
+    """True if the speaker's whole answer is in the instruction of every request of the reader."""
     plain = isinstance(speaker.node.runs, ByModel) and asked_schema(speaker.node) is None
     return (
         read.via == "template"

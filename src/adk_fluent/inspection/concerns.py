@@ -1,4 +1,4 @@
-"""`.data_flow()`: the five concerns of each agent: what it reads, accepts, returns, writes and promises."""
+"""`.data_flow()`: five concerns of each agent: what it reads, accepts, returns, writes and promises."""
 
 from __future__ import annotations
 
@@ -7,8 +7,15 @@ from adk_fluent.analysis.facts import Facts
 from adk_fluent.analysis.plan import Step
 from adk_fluent.context.spec import Context
 from adk_fluent.contracts.tree_rules import checked_facts
-from adk_fluent.inspection.per_agent import PerAgent, tables
-from adk_fluent.inspection.wording import NOT_SET, answer_shape, asked_again, fields_of, type_name
+from adk_fluent.inspection.presentation import (
+    NOT_SET,
+    PerAgent,
+    answer_shape,
+    asked_again,
+    fields_of,
+    tables,
+    type_name,
+)
 from adk_fluent.ir.annotations import Modality
 from adk_fluent.ir.execution import ByModel
 from adk_fluent.ir.frozen import Frozen, frozen
@@ -20,24 +27,24 @@ _PLAIN = "(not set — plain text)"
 
 @frozen
 class DataFlow(Frozen):
-    """What goes into one agent and comes out of it, as it was declared.
+    """The declared inputs and outputs of one agent.
 
-    The first five are the lines that `str()` shows; the others are the same as values.
+    The first five attributes are the lines of `str()`; the others hold the same facts as values.
 
     Attributes:
-        reads: what it is shown of conversation and state.
-        accepts: what it takes as a tool of another agent.
-        returns: the shape of its answer.
-        writes: where its answer is stored.
-        contract: what `.produces` and `.consumes` say.
-        agent: its unique name.
-        context: its context spec, if it has one.
-        keys: the state keys it is shown, by its context first, then by placeholders.
-        stored: the state keys it writes.
-        input_schema: the type it takes as a tool.
-        output_schema: the type it answers with; `None` for text.
-        produces: the model that `.produces` names.
-        consumes: the model that `.consumes` names.
+        reads: the parts of conversation and state that the agent's model receives.
+        accepts: the input of the agent as a tool of another agent.
+        returns: the type of the agent's answer.
+        writes: the state keys that store the answer.
+        contract: the types of `.produces` and `.consumes`.
+        agent: the agent's unique name.
+        context: the agent's context spec, or `None`.
+        keys: the state keys that the model receives: first those of the context, then the placeholders.
+        stored: the state keys that the agent writes.
+        input_schema: the type of the agent's input as a tool.
+        output_schema: the type of the answer; `None` for text.
+        produces: the type given to `.produces`, or `None`.
+        consumes: the type given to `.consumes`, or `None`.
     """
 
     agent: str
@@ -55,12 +62,12 @@ class DataFlow(Frozen):
     consumes: type | None = None
 
     def rows(self) -> list[tuple[str, str]]:
-        """The five concerns, by name."""
+        """The name and text of each of the five concerns."""
         names = ("reads", "accepts", "returns", "writes", "contract")
         return [(name, getattr(self, name)) for name in names]
 
     def __str__(self) -> str:
-        """A line for each concern."""
+        """One line for each concern, below a title."""
         return "\n".join([_TITLE, *(f"  {name + ':':<9} {text}" for name, text in self.rows())])
 
     def _repr_html_(self) -> str:
@@ -68,7 +75,7 @@ class DataFlow(Frozen):
 
 
 class DataFlows(PerAgent[DataFlow]):
-    """The five concerns of each agent; `str()` names the agents where there are several."""
+    """The five concerns of each agent; `str()` names the agents if there are several."""
 
     __slots__ = ()
 
@@ -79,7 +86,7 @@ class DataFlows(PerAgent[DataFlow]):
 
 
 def data_flow(subject: object) -> DataFlows:
-    """Show what each agent reads, accepts, returns, writes and promises, remote agents included.
+    """Show what each agent reads, accepts, returns, writes and promises; remote agents are included.
 
     Args:
         subject: an expression, an IR node, or a native agent or `App` that adk-fluent built.
@@ -99,7 +106,7 @@ def data_flow(subject: object) -> DataFlows:
 
 
 def shown_keys(step: Step, facts: Facts) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The state keys whose values an agent's model is shown: by its context, and by its instruction."""
+    """The state keys whose values an agent's model receives: those of its context, and its placeholders."""
     reads = list(facts.reads_of(step))
     context = dict.fromkeys(read.key for read in reads if read.via in ("context", "remote"))
     prompt = dict.fromkeys(read.key for read in reads if read.via in ("template", "prompt"))

@@ -1,4 +1,4 @@
-"""`.explain()`: all that is known of an expression before it runs."""
+"""`.explain()`: a report of everything that is known about an expression before it runs."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from adk_fluent.contracts.report import ContractIssue, ContractReport, Severity
 from adk_fluent.contracts.tree_rules import checked_facts
 from adk_fluent.inspection.anatomy import LlmAnatomy, llm_anatomy
 from adk_fluent.inspection.concerns import DataFlow, data_flow
-from adk_fluent.inspection.per_agent import PerAgent, tables
-from adk_fluent.inspection.wording import hanging, no_model, prompt_text
+from adk_fluent.inspection.presentation import PerAgent, hanging, no_model, prompt_text, tables
 from adk_fluent.ir.annotations import Visibility
 from adk_fluent.ir.base import UNSET, Node
 from adk_fluent.ir.frozen import Frozen, frozen
@@ -31,21 +30,21 @@ LINES: Final = ("system", "history", "context", "tools", "constraint", "after")
 
 @frozen
 class AgentPicture(Frozen):
-    """One agent.
+    """The report on one agent.
 
     Attributes:
-        agent: its unique name.
+        agent: the agent's unique name.
         kind: `agent` or `remote`.
-        model: the name of its model, or its endpoint if it is remote; empty if ADK decides.
-        description: what other agents are told about it.
-        instruction: what it is told, placeholders unfilled.
-        data_flow: its five concerns.
-        anatomy: what its model is sent; `None` for a remote agent.
-        middleware: the classes of the middleware that acts on it, the outermost first.
-        callbacks: `before_model` and the like → the names of the functions, in order.
-        children: the agents it can hand over to as its own.
-        visibility: who sees what it says.
-        issues: what the contract check says about it, promises that hold left out.
+        model: the name of the model, or the endpoint of a remote agent; empty if ADK chooses the model.
+        description: the description for other agents.
+        instruction: the instruction, with unfilled placeholders.
+        data_flow: the five concerns.
+        anatomy: the request to the model; `None` for a remote agent.
+        middleware: the class names of the middleware around the agent, the outermost first.
+        callbacks: each hook, such as `before_model`, with the names of its functions in order.
+        children: the agent's own sub-agents, to which it can transfer the conversation.
+        visibility: `user`, `internal` or `zero_cost`.
+        issues: the findings of the contract check about this agent, without promises that hold.
     """
 
     agent: str
@@ -62,7 +61,7 @@ class AgentPicture(Frozen):
     issues: tuple[ContractIssue, ...] = ()
 
     def __str__(self) -> str:
-        """One line a concern, then the findings."""
+        """One line for each label, then the findings."""
         rows = [row for row in self.rows() if row[1]]
         lines = [f"{self.agent} ({self.kind})"]
         lines += [hanging(f"  {label + ':':<13} ", text) for label, text in rows]
@@ -70,7 +69,7 @@ class AgentPicture(Frozen):
         return "\n".join(lines)
 
     def data(self) -> dict[str, Any]:
-        """What is known, as JSON-able values; what its model is sent is `null` for a remote agent."""
+        """The report as JSON-able values; `anatomy` is `None` for a remote agent."""
         flow, seen = self.data_flow, self.anatomy
         sent = seen and {
             **{name: getattr(seen, name) for name in LINES},
@@ -101,7 +100,7 @@ class AgentPicture(Frozen):
         return tables({self.agent: self})
 
     def rows(self) -> Iterator[tuple[str, str]]:
-        """What is known of it, by name; an empty text is nothing to tell."""
+        """The labels and texts of the report; an empty text is not shown."""
         yield "model", self.model or no_model()
         yield "description", self.description
         yield "instruction", f'"{self.instruction}"' if self.instruction else ""
@@ -119,12 +118,12 @@ class AgentPicture(Frozen):
 
 @frozen
 class Explanation(Frozen):
-    """An expression, explained; `str()` is plain text for a person.
+    """The report on a whole expression; `str()` returns plain text.
 
     Attributes:
-        shape: the steps as an outline, one a line, each with the state keys, and in brackets the artifacts,
-            that it reads and writes.
-        agents: its agents, one by one.
+        shape: the outline, one step a line, with the state keys that it reads and writes, and its artifacts
+            in brackets.
+        agents: the report on each agent.
         report: the whole contract report.
     """
 
@@ -133,20 +132,20 @@ class Explanation(Frozen):
     report: ContractReport
 
     def to_json(self) -> str:
-        """The same as JSON; the layout is stable, and `version` says which it is."""
+        """The report as JSON; the layout is stable, and its `version` is 1."""
         agents = [agent.data() for agent in self.agents.values()]
         report = json.loads(self.report.to_json())
         found = {"version": 1, "shape": self.shape, "agents": agents, "report": report}
         return json.dumps(found, indent=2, ensure_ascii=False)
 
     def _repr_html_(self) -> str:
-        """As a notebook shows it: the outline, a table for each agent, and all findings."""
+        """HTML for a notebook: the outline, a table for each agent, and all findings."""
         return html.preformatted(self.shape) + tables(self.agents) + self.report._repr_html_()  # pyright: ignore[reportPrivateUsage]  # the name is Jupyter's
 
     def __str__(self) -> str:
         """The outline, each agent, and the findings that concern no agent."""
-        told = {issue for agent in self.agents.values() for issue in agent.issues}
-        others = [issue for issue in _findings(self.report) if issue not in told]
+        of_agents = {issue for agent in self.agents.values() for issue in agent.issues}
+        others = [issue for issue in _findings(self.report) if issue not in of_agents]
         blocks = [self.shape] if len(self.agents) != 1 or "\n" in self.shape else []
         blocks += [str(agent) for agent in self.agents.values()]
         if others:
@@ -155,7 +154,7 @@ class Explanation(Frozen):
 
 
 def explain(subject: object) -> Explanation:
-    """All that is known before a run.
+    """Report everything that is known about an expression before a run.
 
     Args:
         subject: an expression, an IR node, or a native agent or `App` that adk-fluent built.
@@ -216,7 +215,7 @@ def _model(node: Node) -> str:
 
 
 def _middleware(step: Step) -> tuple[str, ...]:
-    """What acts on an agent, once each where it stands first."""
+    """The class names of the middleware around an agent, from the outermost; each object once."""
     around = (*reversed([*step.above()]), step)
     found = {id(each): each for one in around for each in one.node.annotations.middleware}
     return tuple(type(each).__name__ for each in found.values())
@@ -231,6 +230,7 @@ def _callbacks(given: Mapping[str, Any]) -> Iterator[tuple[str, tuple[str, ...]]
 
 
 def _outline(facts: Facts) -> Iterator[str]:
+    """The lines of `Explanation.shape`."""
     for step in facts.steps:
         depth = sum(1 for _ in step.above())
         kind = step.node.kind.removeprefix("known_")  # a native agent, whether or not it could be read

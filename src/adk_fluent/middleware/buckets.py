@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from threading import Lock
 
-from adk_fluent._loops import PerLoop
+from adk_fluent._tasks import PerLoop
 
 
 class TokenBucket:

@@ -7,7 +7,7 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
-from adk_fluent._loops import PerLoop
+from adk_fluent._tasks import PerLoop
 
 PATIENCE: Final = 1.0
 """Seconds after which those who wait for a streamed answer look whether anybody still takes its pieces."""

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from adk_fluent._limit import Limit
+from adk_fluent._tasks import Limit
 from adk_fluent._tracebacks import in_logs
 from adk_fluent.errors import ADKFluentError, ArgumentError, ModelError, ModelTimeoutError, what_happened
 from adk_fluent.middleware.arguments import positive

@@ -15,9 +15,8 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, Final, Protocol, TypeVar
 
-from adk_fluent._apart import Apart
-from adk_fluent._loops import PerLoop
 from adk_fluent._redaction import safe_url
+from adk_fluent._tasks import DetachedTasks, PerLoop
 from adk_fluent.errors import (
     ADKFluentError,
     ArgumentError,
@@ -298,15 +297,15 @@ class RedisStore:
         return await self._asking(lambda: asking(getattr(client, command)(*args, **options)))
 
 
-def _redis(url: str) -> tuple[Any, Apart]:
+def _redis(url: str) -> tuple[Any, DetachedTasks]:
     """A client, and what asks it. It tries again only where the server had closed the connection."""
     failures, retry = import_module("redis.exceptions"), import_module("redis.asyncio.retry")
     again = retry.Retry(import_module("redis.backoff").NoBackoff(), 1, (failures.ConnectionError,))
     limits = {"socket_timeout": ANSWERS, "socket_connect_timeout": ANSWERS}
-    return import_module("redis.asyncio").Redis.from_url(url, retry=again, **limits), Apart()
+    return import_module("redis.asyncio").Redis.from_url(url, retry=again, **limits), DetachedTasks()
 
 
-async def _close(opened: tuple[Any, Apart]) -> None:
+async def _close(opened: tuple[Any, DetachedTasks]) -> None:
     client, asking = opened
     await asking.settled()
     await client.aclose()

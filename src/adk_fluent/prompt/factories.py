@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from adk_fluent._namespace import Namespace
 from adk_fluent.errors import ArgumentError
 from adk_fluent.ir.fields import StateFieldRef, state_key
 from adk_fluent.ir.functions import only_reads
@@ -19,6 +18,7 @@ from adk_fluent.prompt.spec import (
     Section,
     When,
 )
+from adk_fluent.spelling import Namespace
 
 if TYPE_CHECKING:
     from google.adk.models import BaseLlm

@@ -1,8 +1,10 @@
-"""Where each step of an expression stands in a picture.
+"""Layout: the positions of the boxes, frames and control lines of a picture.
 
-Expressions nest, and so do their pictures: every node becomes a block that control enters at the top and
-leaves at the bottom, on one vertical axis. A sequence stacks blocks, branches stand side by side, a composite
-that means more is a frame around its block. Nothing overlaps by construction, whatever the size.
+Every node becomes a `Block`, a rectangle that control enters at the top and leaves at the bottom, on one
+vertical axis. A sequence stacks blocks, branches are placed side by side, and other composites are a frame
+around their block. A block first has a size only; its parent then places it. Since each block stays inside
+its own rectangle, boxes never overlap, for any expression. A general graph layout would have to search for
+such positions, and would lose the order of the steps.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ from adk_fluent.ir.annotations import Visibility
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.naming import Named, resolve_names
 from adk_fluent.ir.passing import in_words
-from adk_fluent.viz.drawing import (
+from adk_fluent.viz.edge_routing import Rectangle, add_links
+from adk_fluent.viz.shapes import (
     LEADING,
     SMALL,
     TITLE,
@@ -33,29 +36,29 @@ from adk_fluent.viz.drawing import (
     text_width,
     wrapped,
 )
-from adk_fluent.viz.lanes import Rectangle, add_links
-from adk_fluent.viz.looks import EDGE_WORDS, NO_NOTES, TO_THE_USER, Shape, branches, look_of
+from adk_fluent.viz.styles import EDGE_WORDS, NO_NOTES, TO_THE_USER, Shape, branches, style_of
 
 GAP: Final = 40.0
-"""Between steps that follow each other."""
+"""Distance in pixels between consecutive steps."""
 SIDE: Final = 32.0
-"""Between branches."""
+"""Distance in pixels between branches."""
 PAD: Final = 18.0
-"""Between a frame and what is in it."""
+"""Distance in pixels between a frame and its content."""
 MARGIN: Final = 18.0
-"""Around the whole picture."""
+"""Margin in pixels around the whole picture."""
 MOST_ACROSS: Final = 1120.0
-"""A row of branches that is wider than this becomes several rows."""
+"""Greatest width of a row of branches in pixels; a wider one is split into several rows."""
 
 
 def to_drawing(node: Node, notes: Mapping[str, str] = NO_NOTES) -> Drawing:
-    """The picture of a tree.
+    """Lay out the picture of a tree.
 
     Args:
-        notes: a line to add to some steps, by their unique names.
+        node: the root of the tree.
+        notes: an additional line for some steps, by their unique names.
 
     Raises:
-        UnsupportedNodeError: the node is no step.
+        UnsupportedNodeError: the node is not a step.
         DuplicateNameError: two different nodes have one name.
     """
     named = resolve_names(node)
@@ -68,7 +71,7 @@ def to_drawing(node: Node, notes: Mapping[str, str] = NO_NOTES) -> Drawing:
 
 
 class Canvas:
-    """Collects what blocks put on it."""
+    """Collect the boxes, frames, lines and labels that blocks draw."""
 
     def __init__(self) -> None:
         self.boxes: dict[str, Box] = {}
@@ -76,28 +79,28 @@ class Canvas:
         self.lines: list[Line] = []
         self.labels: list[Label] = []
         self.uprights: list[Rectangle] = []
-        """The vertical pieces of control lines, which other lines keep off."""
+        """The vertical parts of control lines; data lines must not cover them."""
         self._left, self._top, self._right, self._bottom = 0.0, 0.0, 0.0, 0.0
 
     def reach(self, x: float, y: float) -> None:
-        """Make the picture large enough for a point."""
+        """Extend the picture to include a point."""
         self._left, self._right = min(self._left, x), max(self._right, x)
         self._top, self._bottom = min(self._top, y), max(self._bottom, y)
 
     def box(self, box: Box) -> None:
-        """Put down a step."""
+        """Draw the box of a step."""
         self.boxes[box.name] = box
         self.reach(box.x, box.y)
         self.reach(box.x + box.width, box.y + box.height)
 
     def frame(self, frame: Frame) -> None:
-        """Put down a border."""
+        """Draw a frame."""
         self.frames[frame.name] = frame
         self.reach(frame.x, frame.y)
         self.reach(frame.x + frame.width, frame.y + frame.height)
 
     def control(self, *points: Point, arrow: bool = False) -> None:
-        """Put down a line of control through some points."""
+        """Draw a control line through these points."""
         corners = [point for i, point in enumerate(points) if i == 0 or point != points[i - 1]]
         if len(corners) < 2:
             return
@@ -109,14 +112,14 @@ class Canvas:
         self.lines.append(Line("control", "M" + "L".join(f"{x:.1f},{y:.1f}" for x, y in corners), arrow))
 
     def label(self, text: str, x: float, y: float) -> None:
-        """Put down words on a line."""
+        """Draw text on a line."""
         half = text_width(text, SMALL) / 2
         self.labels.append(Label(text, x, y))
         self.reach(x - half, y - SMALL)
         self.reach(x + half, y)
 
     def drawing(self) -> Drawing:
-        """Everything that was put down."""
+        """Return everything as a frozen `Drawing`."""
         return Drawing(
             self._left - MARGIN,
             self._top - MARGIN,
@@ -134,13 +137,15 @@ Place = Callable[[Canvas, float, float], None]
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A part of the picture that has its size, and not yet its place.
+    """A part of the picture with a size, but without a position.
 
     Attributes:
-        axis: from its left edge to where control enters and leaves it.
-        place: puts it on a canvas, with its top left corner at a point.
-        goes_on: whether control leaves it at the bottom.
-        arrow: whether the line that enters it ends there, and so needs an arrowhead.
+        width: width in pixels.
+        height: height in pixels.
+        axis: distance between its left edge and the vertical axis on which control enters and leaves.
+        place: function that draws it on a canvas, with its top left corner at a given point.
+        goes_on: True if control leaves it at the bottom.
+        arrow: True if the line that enters it ends there, and so needs an arrowhead.
     """
 
     width: float
@@ -152,15 +157,15 @@ class Block:
 
 
 def _nothing(canvas: Canvas, x: float, y: float) -> None:
-    """What a way around other steps puts down."""
+    """Draw nothing: the `place` of `PASSING`."""
 
 
 PASSING: Final = Block(26.0, 0.0, 13.0, _nothing, arrow=False)
-"""The way around the branches of a route that has no `otherwise`."""
+"""The free way beside the branches of a route that has no `otherwise`."""
 
 
 class _Layout:
-    """Turns nodes into blocks."""
+    """Convert nodes into blocks."""
 
     def __init__(
         self, named: Named, visibility: Mapping[str, Visibility], notes: Mapping[str, str] = NO_NOTES
@@ -170,8 +175,8 @@ class _Layout:
         self._visibility = visibility
 
     def block(self, node: Node, *, is_root: bool = False) -> Block:
-        """The block of a node and all inside it."""
-        look = look_of(node)
+        """The block of a node with all its children."""
+        look = style_of(node)
         text = look.label(node)
         named = node.name in self._origins
         inside = [self.block(child) for child in node.children]
@@ -188,24 +193,24 @@ class _Layout:
         wide += [text_width(line, SMALL) for line in captions]
         high = LEADING * (TITLE * len(title) + SMALL * len(captions)) + 14
         room = 24 + (high * 0.5 if shape == "hexagon" else 10 if shape == "remote" else 0)
-        style, seen = look_of(node).style, self._visibility[node.name]
+        style, seen = style_of(node).style, self._visibility[node.name]
         return Box(node.name, shape, style, seen, title, captions, 0, 0, max(74.0, max(wide) + room), high)
 
     def _step(self, node: Node, text: str) -> Block:
-        box = self._box(node, look_of(node).shape, wrapped(text, 30), self._captions(node))
+        box = self._box(node, style_of(node).shape, wrapped(text, 30), self._captions(node))
         onward = not isinstance(node.runs, execution.HandOver) or node.runs.condition is not None
         return Block(box.width, box.height, box.width / 2, _placing(box), goes_on=onward)
 
     def _captions(self, node: Node) -> tuple[str, ...]:
         lines: list[str] = []
-        titled = look_of(node).style == "choice"  # their titles say what they read
+        titled = style_of(node).style == "choice"  # their titles name the keys that they read
         for verb, keys in (("reads", () if titled else node.reads_keys), ("writes", node.writes_keys)):
             if keys:
                 lines += wrapped(f"{verb} {', '.join(sorted(keys))}", 34, 3)
         if node.speaks and self._visibility[node.name] == "user":
             lines.append(TO_THE_USER)
         if streamed := in_words(node.annotations.edge):
-            lines.append(f"goes on {streamed}")
+            lines.append(f"answers {streamed}")
         if note := self._notes.get(node.name):
             lines += wrapped(note, 34, 3)
         return tuple(lines)
@@ -228,7 +233,7 @@ class _Layout:
             if body.goes_on:
                 canvas.control((x + axis, top + body.height), (x + axis, y + height))
 
-        # A transfer inside leaves the innermost sequence or loop; what follows that runs all the same.
+        # A transfer leaves only the innermost sequence or loop, so the steps after that one still run.
         onward = body.goes_on or isinstance(node.runs, execution.STEP_BY_STEP)
         return Block(width, height, axis, place, goes_on=onward)
 
@@ -241,7 +246,7 @@ def _placing(box: Box, width: float | None = None) -> Place:
 
 
 def _body(node: Node, inside: list[Block]) -> Block:
-    """The children of a node that only runs them, as it does."""
+    """Arrange the blocks of a composite's children by the way in which it runs them."""
     match node.runs:
         case execution.Repeated():
             return _returning(stacked(inside))
@@ -256,7 +261,7 @@ def _body(node: Node, inside: list[Block]) -> Block:
 
 
 def _exits_of(node: Node, inside: list[Block]) -> list[tuple[str, Block]]:
-    """What may follow a step that has children, with what leads to each."""
+    """The blocks that may run after a step with children, each with the label of the line to it."""
     if isinstance(node.runs, execution.FirstMatch):
         ways = [(words, block) for (words, _), block in zip(branches(node), inside, strict=True)]
         return ways if node.runs.default else [*ways, ("else", PASSING)]
@@ -265,7 +270,7 @@ def _exits_of(node: Node, inside: list[Block]) -> list[tuple[str, Block]]:
 
 
 def stacked(blocks: Sequence[Block], gap: float = GAP) -> Block:
-    """Blocks below each other, on one axis."""
+    """Stack blocks below each other on one axis."""
     axis = max((block.axis for block in blocks), default=0.0)
     right = max((block.width - block.axis for block in blocks), default=0.0)
     height = sum(block.height for block in blocks) + gap * (len(blocks) - 1)
@@ -282,23 +287,23 @@ def stacked(blocks: Sequence[Block], gap: float = GAP) -> Block:
 
 
 def _returning(body: Block) -> Block:
-    """A block with a line from its end back to its start, on the left."""
-    lane, lead = 20.0, 18.0
-    axis = body.axis + lane
+    """Add a line from the block's end back to its start, on its left side."""
+    margin, lead = 20.0, 18.0
+    axis = body.axis + margin
 
     def place(canvas: Canvas, x: float, y: float) -> None:
         top, bottom = y + lead, y + lead + body.height
         canvas.control((x + axis, y), (x + axis, top), arrow=body.arrow)
-        body.place(canvas, x + lane, top)
+        body.place(canvas, x + margin, top)
         back = (x, bottom + 10), (x, y + 4), (x + axis, y + 4)
         canvas.control((x + axis, bottom), (x + axis, bottom + 10), *back, arrow=True)
 
-    return Block(body.width + lane, lead + body.height + 10, axis, place, body.goes_on, arrow=False)
+    return Block(body.width + margin, lead + body.height + 10, axis, place, body.goes_on, arrow=False)
 
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """Branches side by side: each with the words that lead to it, and its left edge."""
+    """Branches side by side, each with the label of the line to it and its left edge."""
 
     branches: Sequence[tuple[tuple[str, ...], Block, float]]
     width: float
@@ -314,7 +319,7 @@ class _Row:
 
 
 BUS: Final = 12.0
-"""From where control enters a fork to the line that spreads it."""
+"""Distance in pixels between the top of a fork and the horizontal line that leads to its branches."""
 
 
 def _row(ways: Sequence[tuple[str, Block]]) -> _Row:
@@ -331,14 +336,14 @@ def _row(ways: Sequence[tuple[str, Block]]) -> _Row:
 
 
 def _fork(ways: Sequence[tuple[str, Block]]) -> Block:
-    """Branches side by side, in several rows where they get too wide; control spreads and comes together."""
+    """Arrange branches side by side, in several rows if they are too wide; control splits and joins again."""
     total = sum(block.width + SIDE for _, block in ways)
     per_row = ceil(len(ways) / ceil(total / MOST_ACROSS))
     rows = [_row(ways[start : start + per_row]) for start in range(0, len(ways), per_row)]
-    lane = 0.0 if len(rows) == 1 else SIDE / 2
+    margin = 0.0 if len(rows) == 1 else SIDE / 2
     first = rows[0].axes
-    axis = lane + (first[0] + first[-1]) / 2
-    width = max(row.width for row in rows) + 2 * lane
+    axis = margin + (first[0] + first[-1]) / 2
+    width = max(row.width for row in rows) + 2 * margin
     height = sum(row.height for row in rows) + GAP / 2 * (len(rows) - 1)
     onward = any(block.goes_on for _, block in ways)
 
@@ -348,16 +353,16 @@ def _fork(ways: Sequence[tuple[str, Block]]) -> Block:
         top = y
         for row in rows:
             shared = top + BUS
-            across = [x + lane + place for place in row.axes]
-            ends = [*across, x + axis if row is rows[0] else x, *([x] if lane else [])]
+            across = [x + margin + place for place in row.axes]
+            ends = [*across, x + axis if row is rows[0] else x, *([x] if margin else [])]
             canvas.control((min(ends), shared), (max(ends), shared))
             bottom = top + row.height
-            leaving = _branches(canvas, row, x + lane, top, bottom)
-            ends = [*leaving, *([x + axis] if row is rows[-1] else []), *([outlet] if lane else [])]
+            leaving = _branches(canvas, row, x + margin, top, bottom)
+            ends = [*leaving, *([x + axis] if row is rows[-1] else []), *([outlet] if margin else [])]
             if leaving or (row is rows[-1] and onward):
                 canvas.control((min(ends), bottom), (max(ends), bottom))
             top = bottom + GAP / 2
-        if lane:
+        if margin:
             canvas.control(inlet, (x, top - GAP / 2 - rows[-1].height + BUS))
             canvas.control((outlet, y + rows[0].height), (outlet, end))
 
@@ -365,7 +370,7 @@ def _fork(ways: Sequence[tuple[str, Block]]) -> Block:
 
 
 def _branches(canvas: Canvas, row: _Row, x: float, top: float, bottom: float) -> list[float]:
-    """Put down a row's branches; gives where control leaves them."""
+    """Draw a row's branches; return the x positions at which control leaves them."""
     leaving: list[float] = []
     for lines, block, left in row.branches:
         at, start = x + left + block.axis, top + row.lead

@@ -13,21 +13,21 @@ from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.graph import edges
 from adk_fluent.ir.naming import Named, resolve_names
 from adk_fluent.ir.passing import in_words
-from adk_fluent.viz.flow import data_edges
-from adk_fluent.viz.looks import EDGE_WORDS, NO_NOTES, TO_THE_USER, Style, branches, look_of
+from adk_fluent.viz.edge_routing import data_edges
+from adk_fluent.viz.styles import EDGE_WORDS, NO_NOTES, TO_THE_USER, Style, branches, style_of
 
 _STYLES: Final[Mapping[Style, str]] = {
     "agent": "fill:#e8f0fe,stroke:#2f5aa8,color:#1b2a41",
     "choice": "fill:#fff4dc,stroke:#8a6414,color:#3d2f12",
     "state": "fill:#eef3ee,stroke:#4f6b4f,color:#22301f",
 }
-# Who sees what a step says: by the border alone, so that it shows without colour and on any background.
+# The border alone shows the visibility of a step, so that it is visible without colour and on any background.
 _BORDERS: Final[Mapping[Visibility, str]] = {
     "user": "stroke-width:4px",
     "internal": "stroke-width:1px",
     "zero_cost": "stroke-width:2px,stroke-dasharray:6 4",
 }
-# Words that end or start something in Mermaid, and so cannot name a node.
+# Keywords of Mermaid, which cannot be the name of a node.
 _KEYWORDS: Final = frozenset(
     {"call", "class", "classdef", "click", "default", "direction", "end", "flowchart", "graph", "href"}
     | {"interpolate", "linkstyle", "style", "subgraph"}
@@ -37,17 +37,17 @@ _PLAIN_ID: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def to_mermaid(node: Node, *, notes: Mapping[str, str] = NO_NOTES) -> str:
-    """A Mermaid flowchart: control as solid lines, state from writer to reader as dashed ones.
+    """Draw a Mermaid flowchart: control as solid lines, state from writer to reader as dashed lines.
 
-    A step that the user hears has a thick border and says so; one that says nothing has a dashed border.
-    Equal expressions give equal text. Needs neither ADK nor any other package.
+    A step whose text the user sees has a thick border and a label; a step without text has a dashed border.
+    Equal expressions give equal text. It needs neither ADK nor any other package.
 
     Args:
         node: the expression's IR, `expr.node`.
-        notes: a line to add to some steps, by their unique names, such as what they cost.
+        notes: an additional line for some steps, by their unique names, such as their cost.
 
     Raises:
-        UnsupportedNodeError: the node is no step.
+        UnsupportedNodeError: the node is not a step.
         DuplicateNameError: two different nodes have one name.
 
     Example:
@@ -73,10 +73,10 @@ class _Chart:
         self._nodes = list(walk(named.root))
         self._visibility = (
             visibility_of(named.root, [node.name for node in self._nodes])
-            if facts.is_too_deep  # then they know nothing of what is inside
+            if facts.is_too_deep  # the facts do not include deeply nested steps
             else facts.visibility
         )
-        self._boxes = [node for node in self._nodes if look_of(node).brackets is not None]
+        self._boxes = [node for node in self._nodes if style_of(node).brackets is not None]
         self._ids = _ids(self._nodes)
         self._knots = 0
 
@@ -87,8 +87,8 @@ class _Chart:
         yield from self._styles()
 
     def _declare(self, node: Node, indent: str, *, is_root: bool = False) -> Iterator[str]:
-        """The node, with a frame around its children where it has one."""
-        look = look_of(node)
+        """The lines that declare a node and its children, with a frame around them if it has one."""
+        look = style_of(node)
         text = look.label(node)
         named = node.name in self._named.origins
         framed = look.is_framed(node, named=named and not is_root)
@@ -142,7 +142,7 @@ class _Chart:
     def _join(
         self, sources: Sequence[str], targets: Sequence[str], arrow: str, bare: str, knot: str
     ) -> Iterator[str]:
-        """Lines from every source to every target; through a knot where they would cross."""
+        """Lines from every source to every target; through one small node if they would cross."""
         if len(sources) < 2 or len(targets) < 2:
             for source in sources:
                 for target in targets:
@@ -158,7 +158,7 @@ class _Chart:
         drawn = {node.name for node in self._boxes}
         found: dict[tuple[str, ...], list[tuple[str, str]]] = {}
         for edge in data_edges(self._facts):
-            if edge.target in drawn:  # a loop reads too, and its frame says what
+            if edge.target in drawn:  # a loop reads keys, too, but its frame names them
                 found.setdefault(edge.carries, []).append((edge.source, edge.target))
         for keys, pairs in found.items():
             words = _quoted(", ".join(keys))
@@ -167,7 +167,7 @@ class _Chart:
 
     def _styles(self) -> Iterator[str]:
         drawn = self._boxes
-        kinds = {node.name: look_of(node).style for node in drawn}
+        kinds = {node.name: style_of(node).style for node in drawn}
         for looks, chosen in ((_STYLES, kinds), (_BORDERS, self._visibility)):
             for style, look in looks.items():
                 members = [self._ids[node.name] for node in drawn if chosen[node.name] == style]
@@ -177,7 +177,7 @@ class _Chart:
 
 
 def _ids(nodes: list[Node]) -> dict[str, str]:
-    """An id for each node: its name where Mermaid can take it, else a number."""
+    """An id for each node: its name if Mermaid accepts it, else a number."""
     plain = {
         node.name for node in nodes if _PLAIN_ID.fullmatch(node.name) and node.name.lower() not in _KEYWORDS
     }
@@ -188,7 +188,7 @@ def _ids(nodes: list[Node]) -> dict[str, str]:
 
 
 def _bundles(pairs: Iterable[tuple[str, str]]) -> list[tuple[list[str], tuple[str, ...]]]:
-    """Pairs as groups of sources that have the same targets."""
+    """Group pairs into sources that have the same targets."""
     targets: dict[str, list[str]] = {}
     for source, target in pairs:
         targets.setdefault(source, []).append(target)
@@ -205,6 +205,6 @@ def _free(base: str, taken: set[str]) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Text as Mermaid shows it unchanged, whatever is in it."""
+    """Escape a text so that Mermaid shows it unchanged."""
     flat = " ".join(text.split())
     return f'"{_SPECIAL.sub(lambda found: f"#{ord(found[0])};", flat)}"'

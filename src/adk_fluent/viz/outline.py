@@ -1,4 +1,4 @@
-"""An expression as a small drawing in text, for a terminal."""
+"""The outline of an expression as indented text, for a terminal."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.naming import resolve_names
-from adk_fluent.viz.looks import branches, look_of
+from adk_fluent.viz.styles import branches, style_of
 
 
 def to_outline(node: Node) -> str:
-    """A drawing of lines and signs; what a step writes to state stands behind its arrow.
+    """Draw the outline of lines and signs; the keys that a step writes are behind its arrow.
 
     Raises:
-        UnsupportedNodeError: the node is no step.
+        UnsupportedNodeError: the node is not a step.
         DuplicateNameError: two different nodes have one name.
 
     Example:
@@ -29,8 +29,8 @@ def to_outline(node: Node) -> str:
 
 
 def _lines(node: Node) -> list[str]:
-    look = look_of(node)
-    if not look.sign:  # its steps say it all
+    look = style_of(node)
+    if not look.sign:  # such a node shows its steps only
         lines: list[str] = []
         for child in node.children:
             lines += [*(["│"] if lines else []), *_lines(child)]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import httpx
 from google.adk.agents.invocation_context import InvocationContext
 
-from adk_fluent._loops import PerLoop
+from adk_fluent._tasks import PerLoop
 from adk_fluent.a2a.protocol import cards, sdk
 from adk_fluent.a2a.protocol.responses import UNFINISHED, Reply, told_in
 from adk_fluent.errors import on_one_line

@@ -26,7 +26,7 @@ from google.adk.agents.invocation_context import InvocationContext
 from google.adk.events.event import Event
 from google.adk.sessions import BaseSessionService
 
-from adk_fluent._loops import PerLoop
+from adk_fluent._tasks import PerLoop
 from adk_fluent._tracebacks import in_logs
 from adk_fluent.backends.adk.events.branch_sessions import really, store
 from adk_fluent.backends.adk.events.signals import failure, note_problems

@@ -18,7 +18,7 @@ from queue import SimpleQueue
 from threading import Thread as SystemThread
 from typing import Any, Final, ParamSpec, TypeVar, cast
 
-from adk_fluent._loops import PerLoop
+from adk_fluent._tasks import PerLoop
 from adk_fluent._tracebacks import in_logs
 from adk_fluent.errors import sentence
 

@@ -21,7 +21,7 @@ from temporalio.client import (
 )
 from temporalio.service import RPCError, RPCStatusCode
 
-from adk_fluent._loops import is_cancelled
+from adk_fluent._tasks import is_cancelled
 from adk_fluent.backends.adk.api import DEFAULT_USER, ADKBackend
 from adk_fluent.backends.adk.durable.steps import Json, state_json
 from adk_fluent.backends.adk.durable.values import check_approvals, event_of, prompt_json, session_of

@@ -15,7 +15,7 @@ from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client, TLSConfig
 from temporalio.service import RPCError, RPCStatusCode
 
-from adk_fluent._loops import PerLoop
+from adk_fluent._tasks import PerLoop
 from adk_fluent.backends.temporal.versions import version_of
 from adk_fluent.errors import ArgumentError, EngineError, sentence, what_happened
 from adk_fluent.ir.base import Node

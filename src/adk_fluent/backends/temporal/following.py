@@ -23,7 +23,7 @@ from temporalio.client import (
 from temporalio.exceptions import ApplicationError, CancelledError, TerminatedError, TimeoutError
 from temporalio.service import RPCError, RPCStatusCode
 
-from adk_fluent._loops import is_cancelled
+from adk_fluent._tasks import is_cancelled
 from adk_fluent.backends.adk.durable.failures import raise_again
 from adk_fluent.backends.temporal.engine import Difference
 from adk_fluent.backends.temporal.messages import Page

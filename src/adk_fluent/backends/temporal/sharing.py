@@ -20,7 +20,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Final
 
-from adk_fluent._loops import to_the_end
+from adk_fluent._tasks import run_to_end
 from adk_fluent.backends.temporal.server import STARTING, DevServer, answers
 from adk_fluent.errors import EngineError, sentence, what_happened
 
@@ -167,7 +167,7 @@ async def shared(key: Hashable, opens: Opens) -> AsyncGenerator[None]:
             if here.get(key) is held:
                 del here[key]
             held.unused.set()
-            await to_the_end(asyncio.wait([held.task]))
+            await run_to_end(asyncio.wait([held.task]))
 
 
 class _Shared:

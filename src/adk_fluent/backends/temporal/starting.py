@@ -28,7 +28,7 @@ from temporalio.common import WorkflowIDConflictPolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
-from adk_fluent._loops import is_cancelled
+from adk_fluent._tasks import is_cancelled
 from adk_fluent.backends.adk.api import Compiled
 from adk_fluent.backends.temporal.following import (
     AWAY,

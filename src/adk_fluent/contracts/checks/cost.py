@@ -88,9 +88,9 @@ def check_token_limits(root: object) -> list[ContractIssue]:
     budgets = _token_budgets(beside)
     if not limited and not budgets:
         return []
-    from adk_fluent.cost.walk import foreseen
+    from adk_fluent.cost.turn_walk import least_request_tokens
 
-    requests = foreseen(facts.plan)
+    requests = least_request_tokens(facts.plan)
     return [
         *(issue for step in limited for issue in _over_limit(step, requests.get(step, 0.0))),
         *(
@@ -123,7 +123,7 @@ def _over_budget(step: Step, tokens: int, budget: int) -> ContractIssue:
 
 def _limits(step: Step) -> tuple[int | None, int | None]:
     """The most tokens that an agent accepts, and that its models may get; `None` where there is no limit."""
-    from adk_fluent.cost.choosing import chosen_by
+    from adk_fluent.cost.model_selection import chosen_by
 
     content = step.node.annotations.content
     accepted = content.max_input_tokens if content is not None else None

@@ -112,7 +112,7 @@ def _answers_by_tool(step: Step) -> bool | None:
 
     ADK does so unless the model supports an output schema together with tools, as Gemini on Vertex AI does.
     """
-    from adk_fluent.cost.choosing import chosen_by  # imported late: few agents return a type
+    from adk_fluent.cost.model_selection import chosen_by
 
     selector, name = chosen_by(step)
     held = (one.node.given.get("model") for one in (step, *step.above()))
@@ -147,7 +147,7 @@ def _unsupported_tools(step: Step) -> Iterator[ContractIssue]:
     ]
     if not built_in:
         return
-    from adk_fluent.cost.choosing import chosen_by  # imported late: few agents have such a tool
+    from adk_fluent.cost.model_selection import chosen_by
 
     for part in built_in:
         own = getattr(part, "model", None)

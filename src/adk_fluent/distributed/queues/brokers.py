@@ -13,8 +13,8 @@ from importlib import import_module
 from typing import Any, Final, Protocol
 from weakref import WeakSet
 
-from adk_fluent._loops import PerLoop
 from adk_fluent._redaction import safe_url
+from adk_fluent._tasks import PerLoop
 from adk_fluent.errors import ArgumentError, MissingExtraError, install
 from adk_fluent.ir.endpoints import ENGINE, place_of_queue
 

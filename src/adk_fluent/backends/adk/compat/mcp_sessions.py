@@ -20,7 +20,7 @@ from weakref import WeakKeyDictionary, WeakSet
 
 from google.adk.tools.base_toolset import BaseToolset
 
-from adk_fluent._loops import to_the_end
+from adk_fluent._tasks import run_to_end
 from adk_fluent.backends.adk.compat import private
 
 PATIENCE: Final = 10.0
@@ -98,7 +98,7 @@ def _ending(kind: type[Any]) -> type[Any]:
                 if opening := list(_opening(clients, opener)):
                     for task in opening:
                         task.cancel()
-                    await to_the_end(asyncio.wait(opening, timeout=PATIENCE))
+                    await run_to_end(asyncio.wait(opening, timeout=PATIENCE))
                 raise
             finally:
                 _clients.reset(token)
@@ -142,7 +142,7 @@ def _owning(kind: type[Any]) -> type[Any]:
                 return await above._run_guarded(_result(call))
             finally:
                 if call.cancel():
-                    await to_the_end(asyncio.wait([call], timeout=PATIENCE))
+                    await run_to_end(asyncio.wait([call], timeout=PATIENCE))
 
     return Owning
 

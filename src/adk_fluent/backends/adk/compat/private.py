@@ -35,7 +35,7 @@ from pydantic_core import to_jsonable_python
 
 from adk_fluent.backends.adk.compat.code_executors import in_threads
 from adk_fluent.errors import CompileError
-from adk_fluent.inspection.wording import DEFAULT
+from adk_fluent.inspection.presentation import DEFAULT
 
 AgentStateT = TypeVar("AgentStateT", bound=BaseModel)
 """A checkpoint. ADK only dumps and validates it, so it need not derive from ADK's experimental base class."""

@@ -10,7 +10,7 @@ from google.adk.agents.invocation_context import InvocationContext
 from google.adk.events.event import Event
 from google.adk.sessions import BaseSessionService, Session
 
-from adk_fluent._loops import to_the_end
+from adk_fluent._tasks import run_to_end
 from adk_fluent.backends.adk.compat import private
 from adk_fluent.state.fidelity import check_storable
 
@@ -78,7 +78,7 @@ class OneByOne(SessionsOver):
     async def append_event(self, session: Session, event: Event) -> Event:
         """Append an event when nothing else is being appended."""
         async with self._lock:
-            return await to_the_end(self.below.append_event(session=session, event=event))
+            return await run_to_end(self.below.append_event(session=session, event=event))
 
 
 class StorableOnly(SessionsOver):
@@ -124,4 +124,4 @@ async def append(ctx: InvocationContext, event: Event) -> Event:
     if (hand_over := private.handing_over(ctx)) is not None:
         await hand_over(event)
         return event
-    return await to_the_end(service.append_event(session=ctx.session, event=event))
+    return await run_to_end(service.append_event(session=ctx.session, event=event))

@@ -21,7 +21,7 @@ from google.adk.sessions import BaseSessionService, Session
 from google.adk.tools.base_toolset import BaseToolset
 
 from adk_fluent import _real_models
-from adk_fluent._loops import to_the_end
+from adk_fluent._tasks import run_to_end
 from adk_fluent.analysis.visibility import Outlet, outlet_of
 from adk_fluent.backends.adk import resources
 from adk_fluent.backends.adk.compat import private
@@ -375,7 +375,7 @@ class ADKBackend:
         await resources.end_session(runner.session_service, runner.app_name, user_id, session_id)
         runs.forget(runner.session_service, runner.app_name, user_id, session_id)
         with telling_of(runner.session_service, session_id):
-            await to_the_end(
+            await run_to_end(
                 runner.session_service.delete_session(
                     app_name=runner.app_name, user_id=user_id, session_id=session_id
                 )

@@ -19,7 +19,7 @@ from google.adk.agents.base_agent import BaseAgent
 from google.adk.tools.agent_tool import AgentTool as AdkAgentTool
 from google.adk.tools.base_toolset import BaseToolset
 
-from adk_fluent._loops import to_the_end
+from adk_fluent._tasks import run_to_end
 from adk_fluent._tracebacks import in_logs
 from adk_fluent.backends.adk.compat import private
 from adk_fluent.backends.adk.compat.mcp_sessions import end_with_the_run
@@ -185,7 +185,7 @@ async def give_back(toolsets: tuple[BaseToolset, ...]) -> None:
                 use.closing = use.closing or asyncio.ensure_future(_close(use))
                 idle.append(use)
     if idle:
-        await to_the_end(asyncio.wait([use.closing for use in idle if use.closing is not None]))
+        await run_to_end(asyncio.wait([use.closing for use in idle if use.closing is not None]))
 
 
 async def _close(use: _Use) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 from weakref import WeakKeyDictionary, WeakSet
 
-from adk_fluent._loops import is_cancelled
+from adk_fluent._tasks import is_cancelled
 from adk_fluent.backends.afoot import Afoot
 
 T = TypeVar("T")

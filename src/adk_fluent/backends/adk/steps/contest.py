@@ -13,7 +13,7 @@ from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.invocation_context import InvocationContext
 from google.adk.events.event import Event
 
-from adk_fluent._loops import is_cancelled
+from adk_fluent._tasks import is_cancelled
 from adk_fluent.backends.adk.compat import private
 from adk_fluent.backends.adk.compat.temporary import with_temporary
 from adk_fluent.backends.adk.events.signals import pauses

@@ -17,8 +17,8 @@ from google.adk.models import BaseLlm
 from google.genai import types
 from pydantic import PrivateAttr
 
-from adk_fluent._limit import Limit
 from adk_fluent._redaction import safe_url
+from adk_fluent._tasks import Limit
 from adk_fluent._tracebacks import in_logs
 from adk_fluent.a2a.protocol import sdk
 from adk_fluent.a2a.protocol.cards import TOO_LONG, CardError

@@ -33,7 +33,7 @@ from adk_fluent.backends.adk.steps.leaves import Events
 from adk_fluent.backends.adk.steps.scripted import ScriptedLlm
 from adk_fluent.context.entries import estimate_tokens
 from adk_fluent.cost.budget import COST, COUNTED, cost_of_response, countdown, left_of
-from adk_fluent.cost.choosing import Situation, choose, gives_price, price_in, ranking, unpriced
+from adk_fluent.cost.model_selection import Situation, choose, gives_price, price_in, ranking, unpriced
 from adk_fluent.cost.prices import amount, tokens_of
 from adk_fluent.errors import ArgumentError, ModelError
 from adk_fluent.ir.nodes import ModelSelectorNode

@@ -9,7 +9,7 @@ from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.invocation_context import InvocationContext
 from google.adk.events.event import Event
 
-from adk_fluent._limit import Limit
+from adk_fluent._tasks import Limit
 from adk_fluent.backends.adk.steps.branches import Turns
 from adk_fluent.backends.adk.steps.composites import Composite
 from adk_fluent.backends.adk.steps.leaves import Events

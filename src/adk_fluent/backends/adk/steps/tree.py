@@ -12,7 +12,7 @@ from google.adk.agents.llm_agent import LlmAgent
 from google.adk.models.base_llm import BaseLlm
 
 from adk_fluent.cost.prices import name_of
-from adk_fluent.inspection import wording
+from adk_fluent.inspection import presentation
 
 logger: logging.Logger = logging.getLogger("adk_fluent.models")
 
@@ -50,7 +50,7 @@ def model_of(agent: BaseAgent | None) -> str | BaseLlm | None:
 
 def default_model() -> str | BaseLlm:
     """The model of an agent that names none, as ADK has it now."""
-    return cast("str | BaseLlm", wording.default_model())
+    return cast("str | BaseLlm", presentation.default_model())
 
 
 def tell_default_model(agents: Iterable[BaseAgent]) -> None:

@@ -1,4 +1,4 @@
-"""What a picture consists of: boxes, frames, lines and words, each with its place in pixels."""
+"""The parts of a picture: boxes, frames, lines and labels, with their positions in pixels."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from adk_fluent.ir.annotations import Visibility
-from adk_fluent.viz.looks import Shape, Style
+from adk_fluent.viz.styles import Shape, Style
 
 LineKind = Literal["control", "transfer", "data"]
 Point = tuple[float, float]
 
 TITLE: Final = 13.5
-"""Font size of a box's title, which is bold."""
+"""Font size of a box's title in pixels; the title is bold."""
 SMALL: Final = 11.5
-"""Font size of everything else."""
+"""Font size of all other text in pixels."""
 LEADING: Final = 1.35
-"""Height of a line of text, in font sizes."""
+"""Height of a line of text, as a multiple of the font size."""
 
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A step, or the head of a frame.
+    """The box of a step, or the head of a frame.
 
     Attributes:
         name: the step's unique name.
-        shape: how it is drawn.
-        style: its colours.
-        visibility: who sees what it says.
-        title: the lines of its title.
-        captions: the lines below: what it reads and writes, and whether the user sees it.
+        shape: the outline of the box.
+        style: the colours of the box.
+        visibility: the visibility of the step's text; it decides the border.
+        title: the lines of the title.
+        captions: the lines below the title: its keys, and a note if the user sees its text.
         x: left edge.
         y: top edge.
     """
@@ -64,10 +64,10 @@ class Line:
     """A line between steps.
 
     Attributes:
-        path: where it runs, as an SVG path.
-        arrow: whether it ends in an arrowhead.
-        source: the step that data or a transfer comes from; empty for other control.
-        target: the step it goes to; empty for other control.
+        path: the line's course, as an SVG path.
+        arrow: True if the line ends in an arrowhead.
+        source: the step at which a data line or a transfer starts; empty for other control.
+        target: the step at which it ends; empty for other control.
         keys: the state keys and artifacts that a data line carries.
     """
 
@@ -81,7 +81,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """Words on a line, centred at a point."""
+    """Text on a line, centred at a point."""
 
     text: str
     x: float
@@ -90,7 +90,7 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """A whole picture, and the rectangle that it fills."""
+    """A whole picture and its bounding rectangle."""
 
     left: float
     top: float
@@ -103,18 +103,18 @@ class Drawing:
 
 
 def wrapped(text: str, columns: int, most: int = 6) -> tuple[str, ...]:
-    """Text in lines of at most so many characters, and at most so many lines; the rest is an ellipsis.
+    """Break a text into at most `most` lines of at most `columns` characters; an ellipsis replaces the rest.
 
     >>> wrapped("Refund over the limit", 12)
     ('Refund over', 'the limit')
     """
-    shown = " ".join(text.split())[: (columns + 1) * (most + 1)]  # textwrap is slow on what is cut off anyway
+    shown = " ".join(text.split())[: (columns + 1) * (most + 1)]  # textwrap is slow on long texts
     lines = textwrap.wrap(shown, columns, max_lines=most, placeholder=" …")
     return tuple(lines) or ("",)
 
 
 def text_width(text: str, size: float, *, bold: bool = False) -> float:
-    """How wide a text may get, in the widest of the fonts that a picture asks for (DejaVu Sans)."""
+    """The width of a text in pixels, in the widest font that a picture may use (DejaVu Sans)."""
     return size * sum(map(_advance, text)) * (1.12 if bold else 1.0)
 
 

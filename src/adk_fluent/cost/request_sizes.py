@@ -1,27 +1,32 @@
-"""How many tokens of a request are there before anybody has spoken: what an agent is told, and its tools."""
+"""Sizes of the parts of a request that are known before a run: instruction, tools, and ADK's own text."""
 
 from __future__ import annotations
 
 import inspect
 import os.path
+from collections.abc import Callable, Iterator
 from functools import cache
 from importlib.util import find_spec
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from adk_fluent.analysis.plan import Step
+from adk_fluent.context.helper_requests import ExpectedRequest
 from adk_fluent.context.spec import Context
+from adk_fluent.cost.traffic import TrafficAssumptions
 from adk_fluent.ir.annotations import InstructionSpec
 from adk_fluent.ir.execution import ByModel
 from adk_fluent.ir.nodes import AgentNode
 from adk_fluent.ir.template import Placeholder, segments
 from adk_fluent.ir.tools import GenerateOptions, ToolSpec, tool_name
+from adk_fluent.prompt.spec import PromptSpec, Rewrite, When
+from adk_fluent.prompt.text import CHARACTERS_PER_TOKEN, question_for
 
 UNKNOWN_INSTRUCTION: Final = 400
-"""Characters of an instruction that a function gives, which nobody can foresee."""
+"""Assumed characters of an instruction that a function returns."""
 _IDENTITY: Final = len('You are an agent. Your internal name is "".\n\n')
 _DESCRIBED: Final = len(' The description about you is "".')
 _TRANSFER: Final = 1_500
-"""Characters that ADK adds for an agent that can hand over: its rules, and the tool."""
+"""Characters that ADK adds for an agent that can transfer: the rules, and the tool."""
 _TARGET: Final = len("\n\nAgent name: \nAgent description: \n\n")
 _TOOL: Final = 60
 """Characters around the name and description of a tool."""
@@ -31,11 +36,11 @@ _BLOCK: Final = len("<conversation_context>\n\n</conversation_context>\n\n")
 _SAID: Final = len("[]: \n")
 _QUOTED: Final = len("For context:[] said: ")
 _FENCED: Final = 500
-"""Characters around another agent's words where ADK marks them as a quotation."""
+"""Characters around another agent's text, if ADK marks it as a quotation."""
 
 
-def told(step: Step, root: Any) -> tuple[int, tuple[str, ...]]:
-    """Characters of an agent's system instruction and tools, and the keys whose values stand among them."""
+def constant_parts(step: Step, root: Any) -> tuple[int, tuple[str, ...]]:
+    """The characters of an agent's system instruction and tools, and the keys of its placeholders."""
     node: AgentNode = step.node
     given = node.given
     characters = _IDENTITY + len(step.name)
@@ -48,18 +53,18 @@ def told(step: Step, root: Any) -> tuple[int, tuple[str, ...]]:
         given.get("static_instruction"),
     ):
         if instruction is not None:
-            characters += of_instruction(instruction, keys)
+            characters += instruction_size(instruction, keys)
     if isinstance(spec := node.annotations.context, Context) and not spec.is_default:
         shown = spec.view().keys
         keys += shown
         characters += _BLOCK + sum(_SAID + len(key) for key in shown)
     if "tools" in given:
-        characters += sum(map(_tool, node.tools))
-    return characters + _handing_over(step), tuple(keys)
+        characters += sum(map(_tool_size, node.tools))
+    return characters + _transfer_text(step), tuple(keys)
 
 
-def of_instruction(instruction: object, keys: list[str]) -> int:
-    """Characters of an instruction; the keys in it are added to `keys`, each time they stand there."""
+def instruction_size(instruction: object, keys: list[str]) -> int:
+    """The characters of an instruction; its keys are appended to `keys`, each as often as it occurs."""
     if isinstance(instruction, InstructionSpec):
         texts = instruction.templates
         inside = {read.key for read in instruction.key_reads()}
@@ -78,9 +83,9 @@ def of_instruction(instruction: object, keys: list[str]) -> int:
     return characters
 
 
-def _tool(tool: object) -> int:
-    if isinstance(tool, ToolSpec) and tool.called is None and tool.held:  # several in one
-        return sum(map(_tool, tool.held))
+def _tool_size(tool: object) -> int:
+    if isinstance(tool, ToolSpec) and tool.called is None and tool.held:  # a value that holds several tools
+        return sum(map(_tool_size, tool.held))
     function: Any = getattr(tool, "function", None) or getattr(tool, "func", tool)
     name = tool_name(tool) or type(tool).__name__
     described = (
@@ -91,8 +96,8 @@ def _tool(tool: object) -> int:
     return _TOOL + len(name) + len(described or "") + sum(_PARAMETER + len(one) for one in names)
 
 
-def _handing_over(step: Step) -> int:
-    """Characters that ADK adds so that an agent can hand over to others."""
+def _transfer_text(step: Step) -> int:
+    """The characters that ADK adds so that an agent can transfer to others."""
     node: AgentNode = step.node
     parent = step.parent
     if not step.children and (parent is None or not isinstance(parent.node.runs, ByModel)):
@@ -111,8 +116,8 @@ def _handing_over(step: Step) -> int:
     return _TRANSFER + sum(told)
 
 
-def around_words(step: Step) -> int:
-    """Characters that are put around what another agent said."""
+def quotation_size(step: Step) -> int:
+    """The characters that the request has around another agent's text."""
     spec = step.node.annotations.context
     if isinstance(spec, Context) and not spec.is_untouched and not spec.view().as_contents:
         return _SAID + 10
@@ -121,7 +126,7 @@ def around_words(step: Step) -> int:
 
 @cache
 def _fences() -> bool:
-    """Whether the installed ADK marks what other agents said as a quotation; found without importing it."""
+    """True if the installed ADK marks other agents' text as a quotation; read from its source."""
     spec = find_spec("google.adk")
     if spec is None or spec.origin is None:
         return True
@@ -129,7 +134,7 @@ def _fences() -> bool:
 
 
 def longest_answer(node: AgentNode) -> int | None:
-    """The most tokens an agent may answer with, as far as it says so."""
+    """The largest number of tokens of an agent's answer, or `None` if the agent declares no limit."""
     content = node.annotations.content
     config = node.given.get("generate_content_config")
     if content is None and config is None:
@@ -140,3 +145,54 @@ def longest_answer(node: AgentNode) -> int | None:
         option = getattr(config, "max_output_tokens", None)
     found = [limit for limit in (option, content and content.max_output_tokens) if isinstance(limit, int)]
     return min(found, default=None)
+
+
+# --- parts that helper models rewrite ---------------------------------------------------------------
+
+
+class RewrittenPart(NamedTuple):
+    """A part of an instruction that a helper model rewrites.
+
+    Attributes:
+        question: the call of the helper model.
+        every_run: True if it is called in every run; a constant text is rewritten once and cached.
+        shorter: the number of tokens by which the part becomes shorter.
+    """
+
+    question: ExpectedRequest
+    every_run: bool
+    shorter: float
+
+
+def rewritten_parts(
+    node: AgentNode, size: Callable[[str], float], traffic: TrafficAssumptions
+) -> Iterator[RewrittenPart]:
+    """The parts of an agent's instruction that a helper model rewrites (`P.compress`, `P.adapt`).
+
+    Args:
+        size: function that returns the tokens of a state value.
+    """
+    instruction = node.given.get("instruction")
+    if not isinstance(instruction, PromptSpec) or not instruction.needs_model:
+        return
+    for part in _rewrites(instruction):
+        keys: list[str] = []
+        characters = instruction_size(part.source, keys)
+        tokens = characters / traffic.characters_per_token + sum(map(size, keys))
+        asked = question_for(part, "x" * int(tokens * CHARACTERS_PER_TOKEN))
+        if asked is None:  # the text is short enough already
+            continue
+        usual = tokens if part.operation == "adapt" else traffic.avg_output_tokens
+        answer = usual if part.max_tokens is None else min(tokens, part.max_tokens)
+        question = ExpectedRequest(
+            f"P.{part.operation}", part.model, len(asked) / CHARACTERS_PER_TOKEN, answer
+        )
+        yield RewrittenPart(question, bool(keys) or not part.source.static, tokens - answer)
+
+
+def _rewrites(prompt: PromptSpec) -> Iterator[Rewrite]:
+    for part in prompt.parts:
+        if isinstance(part, Rewrite):
+            yield part
+        elif isinstance(part, When):
+            yield from _rewrites(part.then)

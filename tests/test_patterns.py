@@ -1,4 +1,4 @@
-"""The ready-made shapes, each run."""
+"""Run each function of `adk_fluent.patterns`."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def test_a_review_ends_after_its_rounds() -> None:
 
 
 async def test_a_reviewer_may_write_more_than_the_score() -> None:
-    """One that writes the score among other fields is left as it is."""
+    """A reviewer that writes the score among other fields is not changed."""
     reviewer = Agent("r").writes(Review.score, Review.remarks)
     pipeline = review_loop(Agent("w"), reviewer, "score", 1)
     backend = mock_backend({"w": "draft", "r": {"score": 1.0, "remarks": "fine"}})
@@ -73,7 +73,7 @@ async def test_a_reviewer_may_write_more_than_the_score() -> None:
 
 
 async def test_a_supervisor_sends_back() -> None:
-    """The worker goes on until the verdict approves."""
+    """The worker runs again until the verdict approves."""
     boss = Agent("boss").writes("verdict")
     pipeline = supervised(Agent("clerk").writes("letter"), boss, lambda state: state["verdict"] == "yes")
     backend = mock_backend({"clerk": ["a", "b", "c"], "boss": ["no", "yes", "no"]})
@@ -91,7 +91,7 @@ async def test_a_debate_goes_in_turn_and_the_judge_hears_it_all() -> None:
 
 
 async def test_a_cascade_stops_at_the_first_accepted_answer() -> None:
-    """The agents after it are not asked, and what was refused is not the answer."""
+    """The agents after the accepted one are not asked, and a rejected text is not the answer."""
     asked = cascade(Agent("s"), Agent("m"), Agent("l"), accept=lambda text: text.startswith("It is"))
     backend = mock_backend({"s": "Perhaps.", "m": "It is 42.", "l": "never"})
     result = await asked.run("?", backend=backend)
@@ -101,7 +101,7 @@ async def test_a_cascade_stops_at_the_first_accepted_answer() -> None:
 
 
 async def test_the_last_of_a_cascade_is_not_judged() -> None:
-    """When nothing is accepted, the last answer counts, and one that fails makes way for the next."""
+    """If no answer is accepted, the last one counts; after an agent that fails, the next one is asked."""
     asked = cascade(Agent("s"), Agent("m").writes("mine"), Agent("l"), accept=lambda text: False)
     backend = mock_backend({"s": RuntimeError("down"), "m": "no", "l": "at last"})
     result = await asked.run("?", backend=backend)
@@ -109,7 +109,7 @@ async def test_the_last_of_a_cascade_is_not_judged() -> None:
 
 
 async def test_a_cascade_judges_a_structured_answer_by_its_json() -> None:
-    """`accept` gets text in any case."""
+    """`accept` receives text, also for a structured answer."""
     seen: list[str] = []
 
     def accept(text: str) -> bool:
@@ -123,7 +123,7 @@ async def test_a_cascade_judges_a_structured_answer_by_its_json() -> None:
 
 
 async def test_one_of_two() -> None:
-    """`conditional` runs one and leaves the other."""
+    """`conditional` runs one expression and not the other."""
     door = conditional(lambda state: state.get("vip", False), Agent("butler"), Agent("clerk"))
     for state, who in (({"vip": True}, "butler"), ({}, "clerk")):
         backend = mock_backend({"butler": "Sir?", "clerk": "Next!"})
@@ -132,7 +132,7 @@ async def test_one_of_two() -> None:
 
 
 async def test_answers_merge_in_order() -> None:
-    """A fan-out keeps each answer under a key and all of them under one; a function merges otherwise."""
+    """A fan-out stores each answer under a key, and the merged one under `into`; a function may merge."""
     agents = (Agent("a"), Agent("b").writes("kept"), Agent("c").writes("x") >> Agent("d").writes("last"))
     backend = mock_backend({"a": "1", "b": "2", "c": "3", "d": "4"})
     result = await fan_out_merge(*agents, into="all").run("Go", backend=backend)
@@ -142,12 +142,12 @@ async def test_answers_merge_in_order() -> None:
 
 
 def told_item(request: LlmRequest) -> str:
-    """An answer that names the item it was asked about."""
+    """Answer with the name of the item in the request."""
     return f"graded {'p1' if 'Grade p1' in str(request.config) else 'p2'}"
 
 
 async def test_a_map_is_reduced_by_an_agent_or_a_function() -> None:
-    """An agent is shown the answers in order and stores its own; a function gets the list."""
+    """A reducing agent receives the answers in order and stores its own; a function receives the list."""
     mapper = Agent("grade").instruct("Grade {_item}.")
     backend = mock_backend({"grade": told_item, "sum": "B"})
     state = {"papers": ["p1", "p2"]}
@@ -162,13 +162,13 @@ async def test_a_map_is_reduced_by_an_agent_or_a_function() -> None:
 
 
 async def test_a_reducer_that_reads_the_answers_is_left_as_it_is() -> None:
-    """Its own placeholder or context decides how it is shown them; one that hears the talk does so, too."""
+    """A placeholder or a context of the reducer decides how it receives the answers."""
     reducer = Agent("sum").instruct("Sum up {results}.").writes("total")
     assert map_reduce(Agent("m"), reducer, "items", into="total").node.children[-1] == reducer.node
 
 
 def test_a_chain_is_a_pipeline() -> None:
-    """Steps from a list, as `>>` would join them."""
+    """`chain` joins agents of a list like `>>`."""
     steps = [Agent("a"), Agent("b"), Agent("c")]
     assert chain(*steps).node == (steps[0] >> steps[1] >> steps[2]).node
 
@@ -183,11 +183,11 @@ A, B = Agent("a"), Agent("b")
         (lambda: shapes.cascade(A, accept=len), "takes 2 or more agents, not 1"),
         (
             lambda: shapes.cascade(A, B, accept=True),
-            "takes a function of a text, not bool True",
+            "takes a function text -> bool, not bool True",
         ),
         (
             lambda: shapes.cascade(A >> B, Agent("c"), accept=bool),
-            "which have one answer each",
+            "because each has one answer",
         ),
         (lambda: shapes.debate(A, judge=B), "takes 2 or more agents, not 1"),
         (
@@ -221,7 +221,7 @@ A, B = Agent("a"), Agent("b")
     ],
 )
 def test_what_does_not_fit_is_refused_by_name(make: Callable[[], object], says: str) -> None:
-    """One line that says which argument of which shape it is."""
+    """The error is one line that names the function and the argument."""
     with pytest.raises(ADKFluentError) as error:
         make()
     assert says in str(error.value)
@@ -241,7 +241,7 @@ WRAPS: Final[dict[str, Wrap]] = {
 
 @pytest.mark.parametrize("wrap", WRAPS.values(), ids=WRAPS)
 async def test_a_cascade_works_inside_others(wrap: Wrap) -> None:
-    """Inside any composite its refused answers stay out and the accepted one counts."""
+    """Inside any composite, the rejected answers are dropped and the accepted one counts."""
     shape = cascade(Agent("s"), Agent("l").context(C.user_only()), accept=lambda text: text == "yes")
     backend = mock_backend({"s": "no", "l": "well"}, default="ok")
     result = await wrap(shape).run("?", backend=backend)
@@ -250,13 +250,13 @@ async def test_a_cascade_works_inside_others(wrap: Wrap) -> None:
 
 
 def test_arguments_of_the_wrong_kind_are_argument_errors() -> None:
-    """They are mistakes of the caller."""
+    """Wrong arguments are errors of the caller."""
     with pytest.raises(ArgumentError):
         chain(3)  # pyright: ignore[reportArgumentType]  # the point of the test
 
 
 def test_functions_that_nothing_would_await_are_refused() -> None:
-    """An async function that decides or reduces is refused by name: its coroutine would count as true."""
+    """An async `accept` or reducer is refused by name: its coroutine would count as true."""
 
     async def later(value: Any) -> bool:
         return False
@@ -272,7 +272,7 @@ def test_functions_that_nothing_would_await_are_refused() -> None:
 
 @pytest.mark.parametrize("shape", ["review_loop", "supervised"])
 async def test_the_answer_is_the_work_and_not_the_verdict(shape: str) -> None:
-    """`ask`, what the user sees, and a tool give what the worker said last; a typed one stays typed."""
+    """`ask`, the visible text and a tool return the last answer of the worker; a typed answer stays typed."""
 
     def shaped(worker: Expr[Any], judge: Agent[str]) -> Expr[Any]:
         if shape == "review_loop":
@@ -301,18 +301,18 @@ async def test_the_answer_is_the_work_and_not_the_verdict(shape: str) -> None:
 
 
 async def test_a_verdict_that_is_shown_is_the_answer() -> None:
-    """`.show()` on the reviewer wins."""
+    """A reviewer with `.show()` gives the answer."""
     work = review_loop(Agent("w"), Agent("r").show(), "score", 0.8)
     assert await work.ask_async("Go", backend=mock_backend({"w": "one", "r": "0.9"})) == "0.9"
 
 
 def as_list(*answers: str) -> list[str]:
-    """The answers."""
+    """Return the answers as a list."""
     return list(answers)
 
 
 async def test_the_answer_of_a_merge_is_what_was_merged() -> None:
-    """`ask` gives all answers; an agent behind it has the last word, and sees each answer once."""
+    """`ask` returns all answers; an agent after it gives the answer, and sees each of them once."""
     views = fan_out_merge(Agent("a"), Agent("b"), into="all")
     said: dict[str, Any] = {"a": "1", "b": "2", "c": "3"}
     run = await views.run("Go", backend=mock_backend(said))

@@ -1,4 +1,8 @@
-"""One run of an expression: which backend, compiled once, in which session."""
+"""`Run`: one call of a terminal: it chooses the backend, compiles once, runs, and reads events and state.
+
+A compiled expression is kept for the expression, the backend, the configuration and the middleware. The
+contract check runs once more for each kind of given state, because the state decides which keys are missing.
+"""
 
 from __future__ import annotations
 
@@ -39,15 +43,17 @@ _OPTIONS = (*SERVICES, "app_name", "user_id", "session_id", "state", "backend", 
 
 
 class Run(Generic[T_co]):
-    """An expression with the options of one call.
+    """An expression together with the options of one call.
 
     Args:
+        expression: the expression that runs.
+        options: the options of the call, as in `RunOptions`.
         terminal: the method that was called, for messages.
-        history: the events of the turns before this one, for a backend that stores no sessions.
+        history: the events of earlier turns, for a backend that stores no sessions.
 
     Raises:
-        ArgumentError: an option does not exist, or is of the wrong kind.
-        BackendError: an option needs a backend that stores sessions, and the one given does not.
+        ArgumentError: an option does not exist, or has the wrong type.
+        BackendError: an option needs a backend that stores sessions, and the given one does not.
     """
 
     def __init__(
@@ -87,7 +93,7 @@ class Run(Generic[T_co]):
 
     @cached_property
     def backend(self) -> Backend:
-        """The backend given, or the one this expression always uses; durable if the configuration says so."""
+        """The given backend or the default one; the local durable one if `config.durable` is set."""
         given = self._options.get("backend")
         if self._config.durable is not None:
             from adk_fluent.backends.temporal.local import local_backend
@@ -101,26 +107,26 @@ class Run(Generic[T_co]):
 
     @cached_property
     def sessions(self) -> SessionBackend | None:
-        """The backend, if it stores sessions."""
+        """The backend if it stores sessions, else `None`."""
         from adk_fluent.backends.protocol import SessionBackend
 
         return self.backend if isinstance(self.backend, SessionBackend) else None
 
     def check_stores(self, what: str, instead: str = "") -> None:
-        """Refuse what needs stored sessions, unless the backend stores them; the default one does.
+        """Refuse a feature that needs stored sessions if the given backend stores none.
 
         Args:
-            what: what needs them.
-            instead: what else the caller can do.
+            what: the feature, for the message.
+            instead: another remedy than a different backend, for the message.
 
         Raises:
-            BackendError: it does not.
+            BackendError: the backend stores no sessions.
         """
         if "backend" in self._options:
             self._storing(what, instead)
 
     def _storing(self, what: str, instead: str = "") -> SessionBackend:
-        """The backend, which must store sessions."""
+        """Return the backend, which must store sessions; else raise `BackendError`."""
         if self.sessions is None:
             either = f"{instead}, or take" if instead else "Take"
             raise BackendError(
@@ -131,10 +137,7 @@ class Run(Generic[T_co]):
 
     @property
     def compiled(self) -> Any:
-        """What the backend runs; compiled once per expression, backend and configuration.
-
-        It is checked once for each kind of state that it is run with, since that may make a key be missing.
-        """
+        """The compiled expression; it is compiled once per expression, backend and configuration."""
         return self._form.compiled
 
     @cached_property
@@ -143,7 +146,7 @@ class Run(Generic[T_co]):
         from adk_fluent.contracts.check import check_on_build, kind_of
 
         backend, node, config = self.backend, self._node, self._config
-        acting = tuple(map(id, node.annotations.middleware))  # kept alive by what is made for them
+        acting = tuple(map(id, node.annotations.middleware))  # the cached form keeps these objects alive
         given = cast("Mapping[str, Any] | None", self._options.get("state"))
         known = None if "session_id" in self._options else given or {}
         kind = None if known is None else kind_of(known)
@@ -159,14 +162,14 @@ class Run(Generic[T_co]):
 
     @property
     def _services(self) -> Mapping[str, Any]:
-        """The services given for this run, by name."""
+        """The services among the options, by name."""
         return {name: self._options[name] for name in SERVICES if name in self._options}
 
-    def _told(self, prompt: Any, session_id: str, *, streaming: bool) -> dict[str, Any]:
-        """What the backend is told of a run.
+    def _arguments(self, prompt: Any, session_id: str, *, streaming: bool) -> dict[str, Any]:
+        """The keyword arguments for the backend's `run` and `stream`.
 
         Raises:
-            ArgumentError: the prompt is empty, or nothing a message can hold.
+            ArgumentError: the prompt is empty, or a message cannot hold it.
         """
         from adk_fluent.backends.turns import user_said
 
@@ -183,14 +186,14 @@ class Run(Generic[T_co]):
     # --- running ----------------------------------------------------------------------------------
 
     async def stream(self, prompt: Any) -> AsyncGenerator[AgentEvent, None]:
-        """Events as they happen; a session that nobody named is deleted, unless the run waits in it."""
+        """Yield events as they happen; at the end, delete the session unless it is named or the run waits."""
         with brief():
             form, session_id, waits = self._form, self._session_id(), False
             plain, shown = self.sessions is None, form.reading.shown
             whole: list[AgentEvent] = []
             try:
-                told = self._told(prompt, session_id, streaming=True)
-                async with _closing(self.backend.stream(form.compiled, prompt, **told)) as events:
+                arguments = self._arguments(prompt, session_id, streaming=True)
+                async with _closing(self.backend.stream(form.compiled, prompt, **arguments)) as events:
                     async for event in events:
                         if plain:
                             self._check_event(event)
@@ -201,7 +204,7 @@ class Run(Generic[T_co]):
                 if (error := self._uncaught(whole)) is not None:
                     raise error
             except RunError as error:
-                await self._tell(error, form.reading.all_marked(whole), session_id)
+                await self._set_result(error, form.reading.all_marked(whole), session_id)
                 raise
             finally:
                 if not waits:
@@ -209,7 +212,7 @@ class Run(Generic[T_co]):
 
     @briefly
     async def result(self, prompt: Any) -> RunResult[T_co]:
-        """All events of the run, with the state after it."""
+        """Run to the end; return all events and the state after them."""
         from adk_fluent.backends.spending import noting_calls
 
         session_id = self._session_id()
@@ -218,9 +221,9 @@ class Run(Generic[T_co]):
 
     @briefly
     async def turn(self, prompt: Any, session_id: str) -> tuple[RunResult[T_co], Run[T_co]]:
-        """One turn of a conversation, and what the next one runs.
+        """Run one turn of a conversation; return its result, and the `Run` for the next turn.
 
-        A backend that stores no sessions is told of the turns before; one that failed is none of them.
+        If the backend stores no sessions, the next `Run` holds the events of the turns that succeeded.
         """
         from adk_fluent.backends.spending import noting_calls
 
@@ -229,7 +232,7 @@ class Run(Generic[T_co]):
             result = await self._collect(events, session_id)
         if self.sessions is not None:
             options = {name: value for name, value in self._options.items() if name != "state"}
-            options["session_id"] = session_id  # it exists, and the state given was for its start
+            options["session_id"] = session_id  # the session exists now; the given state was for its start
             return result, Run(self._expression, options, terminal=self._terminal)
         from adk_fluent.backends.turns import user_said
 
@@ -238,13 +241,13 @@ class Run(Generic[T_co]):
         return result, Run(self._expression, options, terminal=self._terminal, history=history)
 
     async def _events(self, prompt: Any, session_id: str) -> list[AgentEvent]:
-        """All events of a run, marked with who should see them."""
+        """Run to the end; return all events, marked with their visibility."""
         form = self._form
-        told = self._told(prompt, session_id, streaming=False)
+        arguments = self._arguments(prompt, session_id, streaming=False)
         try:
-            events = await self.backend.run(form.compiled, prompt, **told)
+            events = await self.backend.run(form.compiled, prompt, **arguments)
         except RunError as error:
-            await self._tell(error, form.reading.all_marked(error.result or ()), session_id)
+            await self._set_result(error, form.reading.all_marked(error.result or ()), session_id)
             raise
         if self.sessions is None:
             for event in events:
@@ -257,16 +260,17 @@ class Run(Generic[T_co]):
         if not isinstance(event, AgentEvent):
             name = type(self.backend).__name__
             raise BackendError(
-                f"{name} gave {type(event).__name__} {event!r:.40} as an event of a run. "
-                f"Let run() and stream() of {name} give AgentEvent(author, text, is_final=True)."
+                f"{name} returned {type(event).__name__} {event!r:.40} as an event of a run. "
+                f"Let run() and stream() of {name} return AgentEvent(author, text, is_final=True)."
             )
 
     @briefly
     async def answer(self, prompt: Any, keep: Callable[[T_co], None] | None = None) -> T_co:
-        """The answer alone; a session that nobody named is deleted.
+        """Run and return only the answer; delete the session unless the user named it.
 
         Args:
-            keep: called with the answer as soon as it is there, before the session is deleted.
+            prompt: the user's message.
+            keep: called with the answer as soon as it is known, before the session is deleted.
 
         Raises:
             RunError: the run waits for a person, or ended with an event that reports an error.
@@ -281,7 +285,7 @@ class Run(Generic[T_co]):
         return answer
 
     def ask(self, prompt: Any) -> T_co:
-        """The answer, waited for."""
+        """Block until the answer is known, and return it."""
         with brief():
             if is_running():
                 raise EventLoopError(
@@ -293,28 +297,30 @@ class Run(Generic[T_co]):
     async def map(
         self, prompts: Sequence[Any], concurrency: int, *, return_exceptions: bool
     ) -> list[T_co | ADKFluentError]:
-        """The answers to all prompts, in order.
+        """Ask all prompts and return the answers in order.
 
         Args:
-            return_exceptions: whether an error takes the place of its answer, and the others go on.
+            prompts: the prompts.
+            concurrency: most runs at the same time.
+            return_exceptions: True if a prompt's error takes the place of its answer.
 
         Raises:
-            RunError: the first error, which has the other answers; not where errors are returned.
+            RunError: the first error, with the other answers, unless errors are returned.
         """
         whole = isinstance(concurrency, int) and concurrency >= 1  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
         if isinstance(prompts, str) or not isinstance(prompts, Sequence) or not whole:  # pyright: ignore[reportUnnecessaryIsInstance]  # likewise
             raise ArgumentError("map() takes a list of prompts and a positive whole number as concurrency.")
         if "session_id" in self._options:
-            raise ArgumentError("map() runs each prompt in a session of its own; leave session_id out.")
-        _ = self.compiled  # what cannot run, or be asked, is found before anything is paid for
+            raise ArgumentError("map() runs each prompt in a new session; leave session_id out.")
+        _ = self.compiled  # errors of the expression and the prompts are raised before the first paid call
         for prompt in prompts:
-            self._told(prompt, "", streaming=False)
+            self._arguments(prompt, "", streaming=False)
         slots, answers, failed = asyncio.Semaphore(concurrency), dict[int, T_co](), asyncio.Event()
 
         async def one(index: int, prompt: Any) -> ADKFluentError | None:
-            """Ask one prompt; what went wrong, where errors are returned."""
+            """Ask one prompt; return its error if errors are returned, else `None`."""
             async with slots:
-                if failed.is_set():  # before the others are cancelled
+                if failed.is_set():  # another prompt failed, and this task is not cancelled yet
                     return None
                 try:
                     with _as_ours(index):
@@ -345,14 +351,15 @@ class Run(Generic[T_co]):
         answers: Mapping[str, Any] | None,
         approvals: Mapping[str, Any] | None,
     ) -> RunResult[T_co]:
-        """The rest of a paused run.
+        """Continue a paused run and return the rest of it.
 
         Args:
-            answers: id of what is asked → the answer.
-            approvals: more of them.
+            session_id: the session of the run.
+            answers: the answer for each id of a question.
+            approvals: the answer for each id of an approval.
 
         Raises:
-            ArgumentError: both answer the same, or one is no mapping.
+            ArgumentError: both have an answer for one id, or an argument is not a mapping.
         """
         from adk_fluent.backends.spending import noting_calls
 
@@ -371,7 +378,7 @@ class Run(Generic[T_co]):
                     async for event in stream:
                         events.append(event)
             except RunError as error:
-                await self._tell(error, form.reading.all_marked(events), session_id, resumed=True)
+                await self._set_result(error, form.reading.all_marked(events), session_id, resumed=True)
                 raise
             return await self._collect(form.reading.all_marked(events), session_id, resumed=True)
 
@@ -380,15 +387,15 @@ class Run(Generic[T_co]):
         """Open a live conversation.
 
         Raises:
-            BackendError: the backend holds none.
-            UnsupportedNodeError: something in the expression cannot run live.
+            BackendError: the backend does not support live conversations.
+            UnsupportedNodeError: a node of the expression cannot run live.
         """
         from adk_fluent.backends.protocol import LiveBackend
 
         backend = self.backend
         if not isinstance(backend, LiveBackend):
             raise BackendError(
-                f"{type(backend).__name__} holds no live conversations. Take a backend that does, such as "
+                f"{type(backend).__name__} has no live conversations. Take a backend that does, such as "
                 "ADKBackend()."
             )
         return await backend.live(
@@ -401,10 +408,10 @@ class Run(Generic[T_co]):
         )
 
     async def heard(self, line: LiveConversation, session_id: str) -> AsyncGenerator[AgentEvent, None]:
-        """The events of a live conversation, as they are shown.
+        """Yield the events of a live conversation as the user should see them.
 
         Raises:
-            RunError: it failed, or an event reports a failure that nothing caught.
+            RunError: the conversation failed, or an event reports a failure that nothing caught.
         """
         with brief():
             reading = self._form.reading
@@ -418,12 +425,12 @@ class Run(Generic[T_co]):
                 if (error := self._uncaught(whole)) is not None:
                     raise error
             except RunError as error:
-                await self._tell(error, reading.all_marked(whole), session_id)
+                await self._set_result(error, reading.all_marked(whole), session_id)
                 raise
 
     @briefly
     async def rewind(self, before_invocation_id: str) -> None:
-        """Undo a run and all after it."""
+        """Undo a run and all later ones."""
         await self._storing("rewind()").rewind(
             self.compiled,
             session_id=self._options["session_id"],
@@ -435,7 +442,7 @@ class Run(Generic[T_co]):
     async def _collect(
         self, events: Sequence[AgentEvent], session_id: str, *, resumed: bool = False
     ) -> RunResult[T_co]:
-        """The result of a run.
+        """Make the result of a run from its events.
 
         Raises:
             RunError: an event reports a failure that nothing caught.
@@ -458,7 +465,7 @@ class Run(Generic[T_co]):
         from adk_fluent.backends.spending import noted_calls, untold
 
         reading = self._form.reading
-        answer = next(reversed(answers(events)), None)  # the user gets it, whoever it is from
+        answer = next(reversed(answers(events)), None)  # the user sees the answer of any agent
         return RunResult[T_co](
             [event if event is answer else reading.shown(event) for event in events],
             state=state,
@@ -470,15 +477,15 @@ class Run(Generic[T_co]):
             untold=untold(noted_calls() or (), events),
         )
 
-    async def _tell(
+    async def _set_result(
         self, error: RunError, events: Sequence[AgentEvent], session_id: str, *, resumed: bool = False
     ) -> None:
-        """Let an error that ends a run have what the run did until then."""
+        """Set the `result` of an error that ended a run: the events and the state up to the error."""
         try:
-            if isinstance(error, SessionError):  # its store is not asked again
+            if isinstance(error, SessionError):  # the store failed, so it is not read again
                 raise error
             state, pending, earlier = await self._after(events, session_id, resumed)
-        except Exception:  # noqa: BLE001  # what is raised is why the run ended
+        except Exception:  # noqa: BLE001  # the caller raises the first error, not this one
             from adk_fluent.backends.turns import pending_after, state_after
 
             state, pending = state_after(self._options.get("state") or {}, events), pending_after(events)
@@ -488,7 +495,7 @@ class Run(Generic[T_co]):
     async def _after(
         self, events: Sequence[AgentEvent], session_id: str, resumed: bool
     ) -> tuple[Mapping[str, Any], Sequence[Pending], Sequence[AgentEvent]]:
-        """The state after some events, what they wait for, and what happened before in the same run."""
+        """The state after these events, their open questions, and the earlier events of the same run."""
         if self.sessions is None:
             from adk_fluent.backends.turns import pending_after, state_after
 
@@ -504,7 +511,7 @@ class Run(Generic[T_co]):
         )
 
     def _uncaught(self, events: Sequence[AgentEvent]) -> RunError | None:
-        """The error for what an event reports that nothing caught."""
+        """The error for a failure that an event reports and nothing caught; else `None`."""
         from adk_fluent.backends.events import uncaught
 
         if (event := uncaught(events)) is None:
@@ -514,7 +521,7 @@ class Run(Generic[T_co]):
     # --- sessions ---------------------------------------------------------------------------------
 
     def opened(self) -> AbstractAsyncContextManager[None]:
-        """Keep what the tools hold open, such as connections to MCP servers, from run to run."""
+        """Keep connections of tools, such as those to MCP servers, open inside this block."""
         from adk_fluent.ir.base import walk
 
         if not any(getattr(node, "tools", ()) for node in walk(self._expression.node)):
@@ -524,19 +531,19 @@ class Run(Generic[T_co]):
         return OpenTools(self._expression.node).in_use()
 
     async def leave(self, session_id: str) -> bool:
-        """End a conversation: its session is deleted as `answer` and `stream` do; whether it is."""
+        """End a conversation and delete its session, as `answer` does; return True if it is deleted."""
         if self.sessions is None:
             return True
-        if "_form" not in vars(self):  # nothing ran in it, perhaps since it was refused
+        if "_form" not in vars(self):  # no turn ran, perhaps because the first was refused
             return False
         try:
             session = await self._session(self.sessions, session_id)
-        except SessionError:  # likewise
+        except SessionError:  # no turn ran
             return False
         return not session.waiting and await self._forget(self.compiled, session_id)
 
     async def _forget(self, compiled: Any, session_id: str) -> bool:
-        """Delete a session, unless the caller named it or keeps it in a service of theirs; whether it is."""
+        """Delete the session unless the user named it or gave a service; return True if it is deleted."""
         sessions, options = self.sessions, self._options
         if sessions is None or options.get("session_id") or options.get("session_service") is not None:
             return False
@@ -544,7 +551,7 @@ class Run(Generic[T_co]):
         return True
 
     def new_session_id(self) -> str:
-        """The session id given, or a new one."""
+        """The given session id, or a new one."""
         return self._session_id()
 
     def _session_id(self) -> str:
@@ -552,17 +559,20 @@ class Run(Generic[T_co]):
 
 
 class _Form(NamedTuple):
-    """What a backend runs for an expression, and how its events are read."""
+    """A compiled expression, and the `Reading` that interprets its events."""
 
     compiled: Any
     reading: Reading
 
 
 def _form(backend: Backend, node: Node, config: ExecutionConfig, state: Mapping[str, Any] | None) -> _Form:
-    """The tree, checked and compiled.
+    """Check a tree and compile it.
 
     Args:
-        state: what the contract check may take to be in the session; `None` if that is not known.
+        backend: the backend that compiles it.
+        node: the root of the tree.
+        config: the configuration of the run.
+        state: the session's state before the run, for the contract check; `None` if it is not known.
     """
     from adk_fluent.backends.reading import Reading
     from adk_fluent.contracts.check import checked_once
@@ -572,7 +582,7 @@ def _form(backend: Backend, node: Node, config: ExecutionConfig, state: Mapping[
 
 
 def is_running() -> bool:
-    """Whether an event loop runs in this thread."""
+    """True if an event loop runs in this thread."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -583,14 +593,14 @@ def is_running() -> bool:
 def _closing(
     source: AsyncIterator[AgentEvent],
 ) -> AbstractAsyncContextManager[AsyncIterator[AgentEvent]]:
-    """Closes a source of events at the end, if it can be closed."""
+    """Close a source of events at the end of the block, if it can be closed."""
     if hasattr(source, "aclose"):
         return aclosing(cast("AsyncGenerator[AgentEvent, None]", source))
     return nullcontext(source)
 
 
 def _before(session: StoredSession, events: Sequence[AgentEvent]) -> list[AgentEvent]:
-    """What happened in the same run before some of its events, as far as it is stored."""
+    """The stored events of the same run that come before these events."""
     these = {event.id for event in events}
     runs = dict.fromkeys(event.invocation_id for event in events)
     stored = itertools.chain.from_iterable(session.runs.get(run, ()) for run in runs)
@@ -598,10 +608,10 @@ def _before(session: StoredSession, events: Sequence[AgentEvent]) -> list[AgentE
 
 
 def _answers(answers: Mapping[str, Any] | None, approvals: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What both arguments of `resume` answer.
+    """Join the two arguments of `resume`.
 
     Raises:
-        ArgumentError: both answer the same, or one is no mapping.
+        ArgumentError: both have an answer for one id, or an argument is not a mapping.
     """
     for name, given in (("answers", answers), ("approvals", approvals)):
         if given is not None and not isinstance(given, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may not type-check
@@ -618,7 +628,7 @@ def _answer(result: RunResult[T_co]) -> T_co:
     """The answer of a result.
 
     Raises:
-        RunError: the run waits for a person, or its answer is not what was promised.
+        RunError: the run waits for a person, or its answer does not match the type.
     """
     try:
         if waiting := result.pending:
@@ -641,10 +651,10 @@ async def _cancelled(tasks: Iterable[asyncio.Future[Any]]) -> None:
 
 @contextmanager
 def _as_ours(index: int) -> Generator[None]:
-    """Make an error of another kind, with which one prompt of a `map` fails, the cause of one of ours.
+    """Convert another library's error, which one prompt of a `map` raises, into a `RunError`.
 
     Raises:
-        RunError: there was one, or what ran was cancelled by something in it.
+        RunError: the prompt raised such an error, or a `CancelledError` although its task was not cancelled.
     """
     try:
         yield
@@ -652,7 +662,7 @@ def _as_ours(index: int) -> Generator[None]:
         raise
     except asyncio.CancelledError as error:
         task = asyncio.current_task()
-        if task is not None and task.cancelling():  # else it came from inside
+        if task is not None and task.cancelling():  # our task was cancelled from outside
             raise
         raise RunError(f"Prompt {index} of map(): a model, tool or step raised CancelledError.") from error
     except Exception as error:

@@ -1,4 +1,9 @@
-"""What asking the agents of a pipeline takes, in expectation: how often, and with how many tokens."""
+"""The expected model calls of an agent: their number, and the tokens of each request.
+
+An agent may be called several times in a turn, since each tool call leads to another request, and a wrong
+answer to a correction. The walk counts all of them with their probabilities. The number is an expectation and
+not a simulation, so that one pass over the tree suffices and equal assumptions give equal estimates.
+"""
 
 from __future__ import annotations
 
@@ -10,80 +15,47 @@ from typing import Final, Literal
 
 from adk_fluent.analysis.audience import sight_of
 from adk_fluent.analysis.history import audible
-from adk_fluent.analysis.plan import Plan, Step, passages_of
+from adk_fluent.analysis.plan import Plan, Step
 from adk_fluent.context.helper_requests import ExpectedRequest, Volume
 from adk_fluent.context.spec import Context
-from adk_fluent.cost.branching import Place, agents_in_tools, branch_probabilities
-from adk_fluent.cost.choosing import Situation, choose, chosen_by, price_in, without_price
-from adk_fluent.cost.helpers import rewritten
+from adk_fluent.cost.model_selection import Situation, choose, chosen_by, price_in, without_price
 from adk_fluent.cost.prices import Price, name_of, price_of
-from adk_fluent.cost.reckoning import Fixed, ModelCalls, Rates, StepOutput, Transcript
-from adk_fluent.cost.requests import around_words, longest_answer, told
+from adk_fluent.cost.probabilities import Place, agents_in_tools, branch_probabilities
+from adk_fluent.cost.request_sizes import constant_parts, longest_answer, quotation_size, rewritten_parts
 from adk_fluent.cost.traffic import TrafficAssumptions
+from adk_fluent.cost.walk_state import AgentConstants, ModelCalls, Rates, StepOutput, Transcript, WalkCache
 from adk_fluent.errors import ArgumentError
 from adk_fluent.ir.nodes import AgentNode, ModelSelectorNode
-from adk_fluent.ir.passing import Passage
 
 Way = Literal["expected", "low", "high"]
-"""Which way is taken where nothing was said: as is likely, or the cheapest, or the dearest."""
+"""The way of a run if the assumptions leave it open: the average, the cheapest, or the most expensive one."""
 
 CALL: Final = 25
-"""Tokens of a tool call, a transfer among them."""
+"""Tokens of a tool call; a transfer is one, too."""
 
 CORRECTION: Final = 30
-"""Tokens by which a model is told what is wrong with its answer."""
-
-
-@dataclass(slots=True)
-class WalkCache:
-    """What all walks through a tree, and through the agents in its tools, find out once.
-
-    Attributes:
-        fixed: what is the same in every call of an agent.
-        rates: prices.
-        notes: what is taken for granted of what asks a helper model, in words.
-        places: where agents stand; those in tools behind the agent that has the tool.
-        passages: which of the steps in one pass their answers on in pieces, by place.
-    """
-
-    fixed: dict[Step, Fixed] = field(default_factory=dict[Step, Fixed])
-    rates: dict[tuple[str, ModelSelectorNode | None], Rates] = field(
-        default_factory=dict["tuple[str, ModelSelectorNode | None]", Rates]
-    )
-    notes: dict[tuple[str, str], str] = field(default_factory=dict["tuple[str, str]", str])
-    places: dict[Step, Place] = field(default_factory=dict[Step, Place])
-    passages: dict[Step, Mapping[int, Passage]] = field(default_factory=dict[Step, Mapping[int, Passage]])
-
-    def passing(self, step: Step) -> Mapping[int, Passage]:
-        """Which of the steps in a sequence or loop pass their answers on in pieces; found once."""
-        if (found := self.passages.get(step)) is None:
-            found = self.passages[step] = passages_of(step)
-        return found
-
-    def note(self, step: Step, what: str, told: str) -> None:
-        """Note what is taken for granted, the first time."""
-        self.notes.setdefault((step.name, what), f"{step.name}: {what} {told}")
+"""Tokens of the message that explains to a model the fault of its answer."""
 
 
 @dataclass(slots=True)
 class CostWalk(ABC):
-    """A walk through the tree.
+    """A walk through the tree that collects the expected model calls of one turn.
 
     Attributes:
         plan: the tree.
-        traffic: what is assumed.
-        prices: prices that win over all others.
-        way: which way is taken where nothing was said.
-        earlier: what is said in a turn, for what is seen of those before.
-        labels: state key → tokens of the labels that a route compares it with.
-        shared: what walks find out once.
-        caller: of agents in a tool, where the agent stands that has it, and what it asks.
-        asked: the calls.
-        requests: how long the longest request of each agent is.
-        priced: whether calls are to be priced; else only requests are found.
+        traffic: the assumptions.
+        prices: prices by model name that take precedence over all others.
+        way: the way of a run if the assumptions leave it open.
+        earlier: the outputs of one turn, to estimate what agents see of earlier turns.
+        labels: for each state key, the tokens of the labels that a route compares it with.
+        shared: values that walks share.
+        caller: for agents in a tool: the place of the agent that has the tool, its selector and its model.
+        asked: the calls so far.
+        requests: the tokens of the longest request of each agent.
+        priced: True if calls are priced; False if only requests are measured.
         talk: the conversation of this turn so far.
-        share: what share of their usual answers agents say, as they run on a piece each.
-        vague: whether something was not said, so that the cheapest way is another than the dearest.
+        share: the fraction of a usual answer that agents write if each runs on one chunk.
+        vague: True if an assumption is missing, so that the cheapest and the most expensive way differ.
     """
 
     plan: Plan
@@ -106,18 +78,18 @@ class CostWalk(ABC):
 
     @abstractmethod
     def visit(self, step: Step, weight: float) -> None:
-        """Pass a step that is reached this often."""
+        """Visit a step that is reached `weight` times on average."""
 
     @abstractmethod
     def weighed(self, ways: Iterable[tuple[float, Callable[[float], None]]], weight: float) -> None:
-        """Several ways on from here, each this likely; none hears another."""
+        """Visit alternatives with their probabilities; none sees the outputs of another."""
 
     @abstractmethod
     def extreme(self, children: list[Step], may_skip: bool, weight: float) -> None:
-        """The cheapest or the dearest of some children; of all of these only that one happens."""
+        """Visit the cheapest or the most expensive of some children, since only one of them runs."""
 
     def agent(self, step: Step, weight: float) -> None:
-        """Ask a model, perhaps several times because of its tools, and perhaps go on with a delegate."""
+        """Count the calls of an agent, with those that its tools cause, and visit its delegates."""
         traffic, fixed = self.traffic, self.fixed_of(step)
         answer = fixed.answer * self.share
         shares, left = branch_probabilities(step, traffic) if step.children else ({}, 1.0)
@@ -151,7 +123,7 @@ class CostWalk(ABC):
             self.weighed(ways, weight)
 
     def _wrong_answers(self, step: Step) -> tuple[float, float]:
-        """How many answers are not of the type, and how many of these all requests after them show."""
+        """The expected number of wrong answers, and the number of them in all later requests together."""
         agent = step.node.agent
         retries = agent.retries if agent else 0
         self.vague = self.vague or retries > 0
@@ -166,8 +138,8 @@ class CostWalk(ABC):
         self.vague = self.vague or given is None
         return given if given is not None else {"expected": 1.0, "low": 0.0, "high": 2.0}[self.way]
 
-    def _tool_result(self, step: Step, fixed: Fixed, calls: float) -> float:
-        """Tokens of what a call of a tool gives back, on average; the agents in tools are asked meanwhile."""
+    def _tool_result(self, step: Step, fixed: AgentConstants, calls: float) -> float:
+        """The average tokens of a tool's result; also counts the calls of the agents in tools."""
         found = self.traffic.tool_result_tokens
         if not fixed.inside or calls <= 0 or not self.priced:
             return found
@@ -185,7 +157,7 @@ class CostWalk(ABC):
         return result
 
     def _charge(
-        self, step: Step, fixed: Fixed, weight: float, calls: float, tokens: float, output: float
+        self, step: Step, fixed: AgentConstants, weight: float, calls: float, tokens: float, output: float
     ) -> None:
         if not self.priced:
             return
@@ -195,12 +167,12 @@ class CostWalk(ABC):
             ModelCalls(step, model, calls * weight, tokens * weight, output * weight, cost * weight)
         )
 
-    def _ask_helper(self, step: Step, fixed: Fixed, question: ExpectedRequest, calls: float) -> None:
-        """Ask what the context, or the prompt, of an agent wants to know."""
+    def _ask_helper(self, step: Step, fixed: AgentConstants, question: ExpectedRequest, calls: float) -> None:
+        """Count a call of a helper model for the context or the prompt of an agent."""
         if not self.priced:
             return
         if question.answer is None:
-            self.shared.note(step, question.of, "asks an embedding model, and what that costs is not in here")
+            self.shared.note(step, question.of, "asks an embedding model; its cost is not included")
             return
         if question.model is None:
             model, rates = self.price(step, fixed, question.tokens)
@@ -213,8 +185,8 @@ class CostWalk(ABC):
         told = f"asks {model} once for each of its answers, and gets {question.answer:,.0f} tokens"
         self.shared.note(step, question.of, told)
 
-    def request(self, step: Step, fixed: Fixed) -> tuple[float, Sequence[ExpectedRequest]]:
-        """Tokens of an agent's first request, and what helper models are asked for it."""
+    def request(self, step: Step, fixed: AgentConstants) -> tuple[float, Sequence[ExpectedRequest]]:
+        """The tokens of an agent's first request, and the requests to helper models for it."""
         traffic = self.traffic
         if fixed.sight.history == "last":
             heard = (one for one in reversed(self.talk.said) if audible(one.step.branch, step.branch))
@@ -225,17 +197,17 @@ class CostWalk(ABC):
             volume, questions = self._conversation(step, fixed)
             shown = traffic.avg_input_tokens + volume
         tokens = fixed.tokens + sum(map(self.size, fixed.keys)) + shown + traffic.tokens_per_message
-        for written in rewritten(step.node, self.size, traffic):
+        for written in rewritten_parts(step.node, self.size, traffic):
             tokens -= written.shorter
-            if written.anew:
+            if written.every_run:
                 questions = (*questions, written.question)
             else:
-                told = "asks once, for all runs of a process, and what that costs is not in here"
+                told = "asks once for all runs of a process; the cost is not included"
                 self.shared.note(step, written.question.of, told)
         return tokens, questions
 
-    def _conversation(self, step: Step, fixed: Fixed) -> tuple[float, Sequence[ExpectedRequest]]:
-        """Tokens of what an agent is shown of the conversation, and what helper models make of it."""
+    def _conversation(self, step: Step, fixed: AgentConstants) -> tuple[float, Sequence[ExpectedRequest]]:
+        """The tokens of the conversation that an agent sees, and the requests to helper models about it."""
         if fixed.sight.history == "none":
             return 0.0, ()
         traffic, talk = self.traffic, self.talk
@@ -256,8 +228,8 @@ class CostWalk(ABC):
             self.sizes.update(dict.fromkeys(spec.made, traffic.avg_output_tokens))
         return left.tokens, questions
 
-    def _heard(self, said: Iterable[StepOutput], step: Step, fixed: Fixed) -> tuple[float, float]:
-        """Tokens of what an agent is shown of some words, and how many messages that is."""
+    def _heard(self, said: Iterable[StepOutput], step: Step, fixed: AgentConstants) -> tuple[float, float]:
+        """The tokens and the number of messages that an agent sees of some outputs."""
         tokens, count, each, sight = 0.0, 0.0, self.traffic.tokens_per_message, fixed.sight
         for speaker, words, messages in said:
             if audible(speaker.branch, step.branch) and sight.admits(speaker) != "no":
@@ -265,8 +237,8 @@ class CostWalk(ABC):
                 count += messages
         return tokens, count
 
-    def _before(self, step: Step, fixed: Fixed) -> tuple[float, float]:
-        """Earlier turns, of which half the session's are there on average, and tokens of them."""
+    def _before(self, step: Step, fixed: AgentConstants) -> tuple[float, float]:
+        """The average number of earlier turns, which is half the session's turns, and the tokens of them."""
         turns = (self.traffic.turns_per_session - 1) / 2
         if fixed.turns is not None:
             turns = min(turns, fixed.turns - 1)
@@ -277,22 +249,22 @@ class CostWalk(ABC):
         return turns, (tokens + self._heard(self.earlier, step, fixed)[0]) * turns
 
     def size(self, key: str) -> float:
-        """Tokens of a state value."""
+        """The tokens of a state value."""
         if (found := self.sizes.get(key)) is not None:
             return found
         given = self.traffic.key_tokens
         return given.get(key, 50) if isinstance(given, Mapping) else given
 
-    def fixed_of(self, step: Step) -> Fixed:
-        """What is the same in every call of an agent; found once."""
+    def fixed_of(self, step: Step) -> AgentConstants:
+        """The parts that are equal in every call of an agent; cached."""
         if (found := self.shared.fixed.get(step)) is None:
             found = self.shared.fixed[step] = self._fix(step)
             self.shared.places[step] = (*self.caller[0], step.index)
         return found
 
-    def _fix(self, step: Step) -> Fixed:
+    def _fix(self, step: Step) -> AgentConstants:
         node, traffic = step.node, self.traffic
-        characters, keys = told(step, self.plan.root.node)
+        characters, keys = constant_parts(step, self.plan.root.node)
         spec = node.annotations.context
         context = spec if isinstance(spec, Context) else None
         selector, model = chosen_by(step)
@@ -300,10 +272,10 @@ class CostWalk(ABC):
             _, selector, model = self.caller
         quoting = traffic.quote_tokens
         tokens = characters / traffic.characters_per_token + traffic.tokens_per_message
-        return Fixed(
+        return AgentConstants(
             tokens,
             keys,
-            around_words(step) / traffic.characters_per_token if quoting is None else quoting,
+            quotation_size(step) / traffic.characters_per_token if quoting is None else quoting,
             sight_of(node),
             context,
             None if context is None else context.view().turns,
@@ -315,7 +287,7 @@ class CostWalk(ABC):
         )
 
     def _answer(self, step: Step) -> float:
-        """Tokens of an agent's answer."""
+        """The tokens of an agent's answer."""
         node, given = step.node, self.traffic.output_tokens
         for name in (step.name, step.origin):
             if name in given:
@@ -326,8 +298,8 @@ class CostWalk(ABC):
         most = longest_answer(node)
         return answer if most is None else min(answer, most)
 
-    def price(self, step: Step, fixed: Fixed, tokens: float) -> tuple[str, Rates]:
-        """The model that an agent asks with a request of so many tokens, and what it costs."""
+    def price(self, step: Step, fixed: AgentConstants, tokens: float) -> tuple[str, Rates]:
+        """The model that an agent asks with a request of so many tokens, and its price."""
         selector, model = fixed.selector, fixed.model
         if selector is not None:
             model = self._chosen(step, selector, tokens)
@@ -358,7 +330,7 @@ def _answered(node: AgentNode) -> tuple[str, ...]:
 
 
 def number_of(numbers: float | Mapping[str, float] | None, *names: str) -> float | None:
-    """What was given for one of these names, or for all."""
+    """The number that the user gave for one of these names, or for all; else `None`."""
     if isinstance(numbers, Mapping):
         return next((numbers[name] for name in names if name in numbers), None)
     return numbers

@@ -1,4 +1,8 @@
-"""How each node type looks, in every kind of picture: the one table that a new node type gets a row in."""
+"""Styles: the label, shape and colours of each node type, for all kinds of pictures, in one table.
+
+A new node type needs one row in `STYLES`. Without a row, it looks like a type that runs its children in the
+same way.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +18,9 @@ from adk_fluent.ir.functions import access, function_name
 from adk_fluent.ir.matching import Match, Predicate
 
 Shape = Literal["round", "sharp", "hexagon", "remote", "header"]
-"""The outline of a box in an image; a header is the head of a frame."""
+"""The outline of a box in an image; `header` is the head of a frame."""
 Style = Literal["agent", "choice", "state"]
-"""The colours of a box: who speaks, what decides by the state, what changes or looks at it."""
+"""The colours of a box: for agents, for steps that choose by the state, and for steps that use the state."""
 
 
 def _name(node: Node) -> str:
@@ -24,19 +28,19 @@ def _name(node: Node) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
-    """How a node type is drawn and called.
+class NodeStyle:
+    """The style of a node type.
 
     Attributes:
-        label: what a picture writes into or above a node.
-        kind: how a reader knows this kind of step.
-        sign: what stands before it in an outline; empty for one that has no line of its own.
-        shape: its outline in an image; a header if it is a frame, or nothing but its children.
-        brackets: what gives its shape in Mermaid; `None` if it has no box there.
-        style: its colours.
-        head: what its box in Mermaid says where a frame around it bears the label.
-        frame: whether it has a frame around its children: always, or if the user named it.
-        about: what else is worth knowing of one, beside its name.
+        label: function that returns the text in the box, or above the frame, of a node.
+        kind: the name of this kind of step, for readers.
+        sign: the sign before the step in an outline; empty if the step has no separate line there.
+        shape: the outline in an image; `header` for a frame, and for a node that shows only its children.
+        brackets: the brackets that give the shape in Mermaid; `None` if the node has no box there.
+        style: the colours.
+        head: the text of the box in Mermaid if a frame around it has the label.
+        frame: the condition for a frame around the children: always, or only if the user named the node.
+        about: function that returns a further description for the page.
     """
 
     label: Callable[[Any], str] = _name
@@ -50,19 +54,19 @@ class Look:
     about: Callable[[Any], str] | None = None
 
     def is_framed(self, node: Node, *, named: bool) -> bool:
-        """Whether a node has a frame; `named` says that the user gave it a name that should show."""
+        """True if a node has a frame; `named` means that the user gave it a name to show."""
         return self.frame == "always" or (self.frame == "named" and named)
 
 
-def look_of(node: Node) -> Look:
-    """How a node looks; a type that is not in the table looks as what runs its children in the same way.
+def style_of(node: Node) -> NodeStyle:
+    """The style of a node; a type without a row looks like the types that run children in the same way.
 
     Raises:
-        UnsupportedNodeError: a node that is no step, and so has no place in a picture.
+        UnsupportedNodeError: the node is not a step, so it cannot be in a picture.
     """
-    if type(node) not in LOOKS:
+    if type(node) not in STYLES:
         return replace(_BY_EXECUTION.get(type(node.runs), _FRAME), kind=node.kind)
-    look = LOOKS[type(node)]
+    look = STYLES[type(node)]
     if look is None:
         raise UnsupportedNodeError(
             f"{node.name or node.kind!r}: a {node.kind} node ({type(node).__name__}) is no step and cannot "
@@ -72,8 +76,8 @@ def look_of(node: Node) -> Look:
 
 
 def about(node: Node) -> str:
-    """What a page says of a step beside its name and kind."""
-    look = look_of(node)
+    """The description of a step on the page, beside its name and kind."""
+    look = style_of(node)
     if look.about is not None:
         return look.about(node)
     text = look.label(node)
@@ -81,7 +85,7 @@ def about(node: Node) -> str:
 
 
 def branches(node: Node) -> list[tuple[str, Node]]:
-    """The children of a step that chooses by the state, with what leads to each."""
+    """The children of a step that chooses by the state, each with the label of the line to it."""
     runs = node.runs
     if not isinstance(runs, execution.FirstMatch):
         return []
@@ -94,15 +98,15 @@ EDGE_WORDS: Final[Mapping[str, str]] = {
     "else": "on failure",
     "delegate": "may hand over",
 }
-"""What an edge of control says, by its kind; see `adk_fluent.ir.graph.Edge`."""
+"""The label of a control line, by the kind of its `adk_fluent.ir.graph.Edge`."""
 NO_NOTES: Final[Mapping[str, str]] = MappingProxyType({})
-"""Nothing to add to any step."""
+"""The default of `notes`: no additional line for any step."""
 TO_THE_USER: Final = "to the user"
-"""What stands in the box of an agent whose words the user gets."""
+"""The caption of an agent whose text the user sees."""
 
 
 def condition(test: Predicate, key: str | None = None) -> str:
-    """A predicate in a few words; a comparison with `key`, which is named elsewhere, shows its value alone.
+    """Describe a predicate in a few words; a comparison of `key`, which the caller shows, is only the value.
 
     >>> condition(Match("intent", "eq", "billing"), "intent")
     'billing'
@@ -133,7 +137,7 @@ def _loop(node: nodes.LoopNode) -> str:
 
 
 _MERGES: Final[Mapping[str, str]] = {"first_complete": "at the same time, until one completes"}
-"""What a fan-out says that is not done when all of its branches are."""
+"""The label of a fan-out that does not wait for all its branches."""
 
 
 def _capture(node: nodes.CaptureNode) -> str:
@@ -148,16 +152,16 @@ def _transfer(node: Node) -> str:
     return f"hand over to {runs.target}{when}"
 
 
-_HANDS_OVER: Final = Look(
+_HANDS_OVER: Final = NodeStyle(
     label=_transfer, kind="hands over", sign="»", shape="hexagon", brackets=(">", "]"), style="choice"
 )
 
 
-LOOKS: Final[Mapping[type[Node], Look | None]] = {
-    nodes.AgentNode: Look(
+STYLES: Final[Mapping[type[Node], NodeStyle | None]] = {
+    nodes.AgentNode: NodeStyle(
         kind="agent", sign="●", shape="round", brackets=("(", ")"), style="agent", about=_model
     ),
-    nodes.RemoteAgentNode: Look(
+    nodes.RemoteAgentNode: NodeStyle(
         kind="remote agent",
         sign="○",
         shape="remote",
@@ -165,7 +169,7 @@ LOOKS: Final[Mapping[type[Node], Look | None]] = {
         style="agent",
         about=lambda node: node.endpoint,
     ),
-    nodes.RouteNode: Look(
+    nodes.RouteNode: NodeStyle(
         label=lambda node: node.key or "which?",
         kind="route",
         sign="◆",
@@ -173,7 +177,7 @@ LOOKS: Final[Mapping[type[Node], Look | None]] = {
         brackets=("{", "}"),
         style="choice",
     ),
-    nodes.GateNode: Look(
+    nodes.GateNode: NodeStyle(
         label=lambda node: f"{node.message}, if {condition(node.predicate)}",
         kind="gate: a person approves",
         sign="■",
@@ -182,31 +186,31 @@ LOOKS: Final[Mapping[type[Node], Look | None]] = {
         style="choice",
     ),
     nodes.TransferNode: _HANDS_OVER,
-    nodes.TransformNode: Look(kind="state step", sign="ƒ", shape="sharp", brackets=("[/", "/]")),
-    nodes.CaptureNode: Look(
+    nodes.TransformNode: NodeStyle(kind="state step", sign="ƒ", shape="sharp", brackets=("[/", "/]")),
+    nodes.CaptureNode: NodeStyle(
         label=_capture, kind="keeps text in state", sign="ƒ", shape="sharp", brackets=("[/", "/]")
     ),
-    nodes.TapNode: Look(kind="tap: a function looks on", sign="ƒ", shape="sharp", brackets=("([", "])")),
-    nodes.ArtifactNode: Look(
+    nodes.TapNode: NodeStyle(kind="tap: a function looks on", sign="ƒ", shape="sharp", brackets=("([", "])")),
+    nodes.ArtifactNode: NodeStyle(
         label=lambda node: node.operation.wording,
         kind="artifact step",
         sign="▤",
         shape="sharp",
         brackets=("[(", ")]"),
     ),
-    nodes.SequenceNode: Look(kind="one after another", frame="named"),
-    nodes.ParallelNode: Look(
+    nodes.SequenceNode: NodeStyle(kind="one after another", frame="named"),
+    nodes.ParallelNode: NodeStyle(
         label=lambda node: _MERGES.get(node.merge, "at the same time"),
         kind="parallel branches",
         sign="∥",
         frame="always",
     ),
-    nodes.RaceNode: Look(label=lambda node: "first to succeed", kind="race", sign="∥", frame="always"),
-    nodes.FallbackNode: Look(
+    nodes.RaceNode: NodeStyle(label=lambda node: "first to succeed", kind="race", sign="∥", frame="always"),
+    nodes.FallbackNode: NodeStyle(
         label=lambda node: "until one succeeds", kind="fallback", sign="?", frame="always"
     ),
-    nodes.LoopNode: Look(label=_loop, kind="loop", sign="↻", frame="always"),
-    nodes.MapOverNode: Look(
+    nodes.LoopNode: NodeStyle(label=_loop, kind="loop", sign="↻", frame="always"),
+    nodes.MapOverNode: NodeStyle(
         label=lambda node: f"for each item of {node.list_key}, {node.concurrency} at a time",
         kind="once per item",
         sign="≡",
@@ -215,10 +219,10 @@ LOOKS: Final[Mapping[type[Node], Look | None]] = {
         head="each",
         frame="always",
     ),
-    nodes.TimeoutNode: Look(
+    nodes.TimeoutNode: NodeStyle(
         label=lambda node: f"within {node.seconds:g} s", kind="time limit", sign="◷", frame="always"
     ),
-    nodes.NativeNode: Look(
+    nodes.NativeNode: NodeStyle(
         kind="native agent, as it was given",
         sign="●",
         shape="round",
@@ -226,7 +230,7 @@ LOOKS: Final[Mapping[type[Node], Look | None]] = {
         style="agent",
         about=lambda node: type(node.native.value).__name__,
     ),
-    nodes.KnownNativeNode: Look(
+    nodes.KnownNativeNode: NodeStyle(
         label=lambda node: f"{type(node.native.value).__name__}, as it was given",
         kind="native, as it was given",
         sign="▢",
@@ -234,13 +238,13 @@ LOOKS: Final[Mapping[type[Node], Look | None]] = {
     ),
     nodes.ModelSelectorNode: None,
 }
-"""Each node type; `None` for one that is no step."""
+"""The style of each node type; `None` for a type that is not a step."""
 
-_FRAME: Final = Look(kind="", sign="□", frame="always")
-_CHOOSES: Final = Look(kind="", shape="hexagon", brackets=("{", "}"), style="choice")
-_ANSWERS: Final = Look(kind="", sign="●", shape="round", brackets=("(", ")"), style="agent")
-_BY_EXECUTION: Final[Mapping[type[execution.Execution], Look]] = {
-    execution.Leaf: Look(kind="", sign="ƒ", shape="sharp", brackets=("[/", "/]")),
+_FRAME: Final = NodeStyle(kind="", sign="□", frame="always")
+_CHOOSES: Final = NodeStyle(kind="", shape="hexagon", brackets=("{", "}"), style="choice")
+_ANSWERS: Final = NodeStyle(kind="", sign="●", shape="round", brackets=("(", ")"), style="agent")
+_BY_EXECUTION: Final[Mapping[type[execution.Execution], NodeStyle]] = {
+    execution.Leaf: NodeStyle(kind="", sign="ƒ", shape="sharp", brackets=("[/", "/]")),
     execution.HandOver: _HANDS_OVER,
     execution.InOrder: replace(_FRAME, sign="", frame="named"),
     execution.FirstMatch: replace(_CHOOSES, sign="◆"),
@@ -248,4 +252,4 @@ _BY_EXECUTION: Final[Mapping[type[execution.Execution], Look]] = {
     execution.ByModel: _ANSWERS,
     execution.OnFailure: _ANSWERS,
 }
-"""Looks of types that are not in the table, if they are not a frame around their children."""
+"""Styles of other types by how they run their children; types without an entry have a frame."""

@@ -1,4 +1,4 @@
-"""The branches of a route, the delegates of an agent, the agents in its tools: how likely each of them is."""
+"""Probabilities of the branches of a route, the delegates of an agent, and the agents in its tools."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from adk_fluent.ir.tools import ToolSpec, innermost
 
 
 def branch_names(step: Step) -> list[tuple[Step, set[str]]]:
-    """The branches of a route, or the delegates of an agent, each with the names it goes by."""
+    """The branches of a route, or the delegates of an agent, each with the names that assumptions may use."""
     runs = step.node.runs
     found = [(child, {child.name, child.origin, *_first(child)}) for child in step.children]
     if isinstance(runs, FirstMatch):
@@ -27,17 +27,17 @@ def branch_names(step: Step) -> list[tuple[Step, set[str]]]:
 
 
 def _first(step: Step) -> Iterable[str]:
-    """The first agent in a branch stands for the branch."""
+    """The name of the first agent in a branch, which identifies the branch."""
     while step.children and not step.node.speaks:
         step = step.children[0]
     return (step.name, step.origin)
 
 
 def branch_probabilities(step: Step, traffic: TrafficAssumptions) -> tuple[dict[Step, float], float]:
-    """The branches of which it was said how likely they are, and what is left for the others.
+    """The given probabilities of branches, and the remaining probability of the others.
 
     Raises:
-        ArgumentError: they add up to more than 1, or, where there are no others, to less.
+        ArgumentError: the sum is more than 1, or it is less and there are no other branches.
     """
     given = traffic.branch_probabilities
     if not given or not step.children:
@@ -59,8 +59,8 @@ def branch_probabilities(step: Step, traffic: TrafficAssumptions) -> tuple[dict[
     return found, max(0.0, 1 - total)
 
 
-def labels_of(tree: Plan, traffic: TrafficAssumptions) -> Mapping[str, float]:
-    """State key → tokens of the labels that routes compare it with."""
+def label_tokens(tree: Plan, traffic: TrafficAssumptions) -> Mapping[str, float]:
+    """For each state key, the tokens of the labels that routes compare it with."""
     found: dict[str, list[float]] = {}
     for step in tree.steps:
         if isinstance(step.node.runs, FirstMatch):
@@ -74,7 +74,7 @@ def labels_of(tree: Plan, traffic: TrafficAssumptions) -> Mapping[str, float]:
 # --- agents in tools ------------------------------------------------------------------------------
 
 Place = tuple[int, ...]
-"""Where a step stands: its index, behind the places of the agents whose tools it is in."""
+"""The position of a step: the indexes of the agents whose tools contain it, then its own index."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,8 +82,8 @@ class ToolAgents:
     """The agents in one tool.
 
     Attributes:
-        plan: their tree.
-        labels: state key → tokens of the labels that a route in it compares it with.
+        plan: the tree of these agents.
+        labels: for each state key, the tokens of the labels that a route in the tree compares it with.
     """
 
     plan: Plan
@@ -91,7 +91,7 @@ class ToolAgents:
 
 
 def trees_in_tools(node: AgentNode) -> Iterator[Plan]:
-    """The trees of the agents that an agent has as tools, as expressions or built of some."""
+    """The trees of an agent's tools that are expressions, or native agents that adk-fluent built."""
     for tool in node.tools:
         for part in innermost(tool):
             if isinstance(part, ToolSpec):
@@ -101,8 +101,8 @@ def trees_in_tools(node: AgentNode) -> Iterator[Plan]:
                 yield plan(tree, resolved=True)
 
 
-def foreign_agents(node: AgentNode) -> Iterator[str]:
-    """The names of the agents written by hand that an agent has as tools; their models nobody here knows."""
+def native_agent_names(node: AgentNode) -> Iterator[str]:
+    """The names of an agent's tools that are handwritten native agents; their models are unknown."""
     agents = (_agent_of(part) for tool in node.tools for part in innermost(tool))
     return (str(getattr(each, "name", "")) for each in agents if each is not None and not hasattr(each, "ir"))
 
@@ -112,25 +112,25 @@ def _agent_of(tool: object) -> object | None:
 
 
 def agents_in_tools(step: Step, traffic: TrafficAssumptions) -> Mapping[ToolAgents, float]:
-    """These, each with how likely a call of a tool of this agent is a call of it.
+    """The agents in the tools of an agent, each with its share of the agent's tool calls.
 
-    What `branch_probabilities` does not say is shared by all its other tools.
+    All tools without an entry in `branch_probabilities` share the remaining calls equally.
     """
     given, tools = traffic.branch_probabilities, [one for tool in step.node.tools for one in _flat(tool)]
-    trees = [ToolAgents(tree, labels_of(tree, traffic)) for tree in trees_in_tools(step.node)]
-    said = {tree: share for tree in trees if (share := _said(tree, given)) is not None}
+    trees = [ToolAgents(tree, label_tokens(tree, traffic)) for tree in trees_in_tools(step.node)]
+    said = {tree: share for tree in trees if (share := _given_share(tree, given)) is not None}
     left = max(0.0, 1 - sum(said.values())) / max(1, len(tools) - len(said))
     return {tree: said.get(tree, left) for tree in trees}
 
 
-def _said(tree: ToolAgents, given: Mapping[str, float]) -> float | None:
+def _given_share(tree: ToolAgents, given: Mapping[str, float]) -> float | None:
     root = tree.plan.root
     return given.get(root.name, given.get(root.origin))
 
 
 def _flat(tool: object) -> Iterator[object]:
-    """The tools that a model is told of."""
-    if isinstance(tool, ToolSpec) and tool.called is None and tool.held:  # several in one
+    """The tools that a request lists."""
+    if isinstance(tool, ToolSpec) and tool.called is None and tool.held:  # a value that holds several tools
         for one in tool.held:
             yield from _flat(one)
     else:

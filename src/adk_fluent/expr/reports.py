@@ -1,4 +1,4 @@
-"""Looking: the methods that say and draw what an expression is, without a model being asked."""
+"""`Reports`: the methods that explain and draw an expression; none of them calls a real model."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from adk_fluent.inspection.anatomy import LlmAnatomy
     from adk_fluent.inspection.concerns import DataFlows
     from adk_fluent.inspection.explanation import Explanation
-    from adk_fluent.inspection.per_agent import PerAgent
+    from adk_fluent.inspection.presentation import PerAgent
     from adk_fluent.ir.base import Node
 
     Prompt = str | Content | Part | Sequence[str | Part]
 
 
-class Looking:
-    """What every expression can say of itself."""
+class Reports:
+    """Methods of every expression that report on it before a run."""
 
     __slots__ = ()
 
@@ -29,11 +29,11 @@ class Looking:
 
         @property
         def node(self) -> Node:
-            """The IR node that this expression is."""
+            """The expression's IR node."""
             ...
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        """As a notebook shows it: the picture; the text alone for what is too unfinished to draw."""
+        """The picture for a notebook; only text if the expression is incomplete and cannot be drawn."""
         from adk_fluent.errors import ADKFluentError
 
         shown = {"text/plain": repr(self)}
@@ -45,7 +45,7 @@ class Looking:
     def data_flow(self) -> DataFlows:
         """Show what each agent of this expression reads, accepts, returns, writes and promises.
 
-        Use it to see which state keys join two agents; `explain()` shows more. `str()` is text for a person.
+        Use it to see which state keys connect two agents; `explain()` shows more. `str()` returns text.
 
         >>> from adk_fluent import Agent
         >>> (Agent("a").writes("x") >> Agent("b").reads("x")).data_flow()["b"].reads
@@ -56,7 +56,7 @@ class Looking:
         return data_flow(self.node)
 
     def llm_anatomy(self) -> PerAgent[LlmAnatomy]:
-        """Show what each agent's model will be sent, through which channel; `str()` is text for a person.
+        """Show the request that each agent's model will receive, channel by channel; `str()` returns text.
 
         >>> from adk_fluent import Agent
         >>> found = (Agent("a").writes("x") >> Agent("b").reads("x")).llm_anatomy()
@@ -68,7 +68,7 @@ class Looking:
         return llm_anatomy(self.node)
 
     def explain(self) -> Explanation:
-        """Show all that is known before a run: the shape, what goes into and out of each agent, the findings.
+        """Report all that is known before a run: the steps, each agent's inputs and outputs, the findings.
 
         >>> from adk_fluent import Agent
         >>> print(Agent("helper").model("gemini-2.5-flash").instruct("Help.").explain())  # doctest: +ELLIPSIS
@@ -88,23 +88,23 @@ class Looking:
         *,
         state: Mapping[str, Any] | None = None,
     ) -> Preview:
-        """The exact requests that a run would send, put together by ADK itself; no real model is asked.
+        """Return the exact requests that a run would send, built by ADK itself; no real model is called.
 
-        Tools are not run, unless one of `responses` calls them.
+        Tools run only if one of `responses` calls them.
 
         Args:
-            prompt: what the user says; as for `run`.
-            responses: agent → what its model answers, as for `mock_backend`. An agent without one gives the
-                smallest instance of the type it `returns`; the first value that a route, or else a loop,
-                compares the key with that it writes; or a sentence that says whose answer this is.
-            state: what is in the session before.
+            prompt: the user's message; as for `run`.
+            responses: the answers of each agent's model, as for `mock_backend`. An agent without an entry
+                gives the smallest instance of the type it `returns`; else the first value with which a route,
+                or a loop, compares the key that it writes; else a sentence with its name.
+            state: the session's state before the run.
 
         Returns:
-            Agent → its `LlmRequest`s in call order; `str()` shows all of them.
+            For each agent, its `LlmRequest`s in call order; `str()` shows all of them.
 
         Raises:
-            ArgumentError: `responses` names an agent that is not there.
-            RunError: a real run would fail in the same way, as for a missing key.
+            ArgumentError: `responses` names an agent that does not exist.
+            RunError: a real run would fail in the same way, for example because a key is missing.
 
         >>> import asyncio
         >>> from adk_fluent import Agent, C
@@ -129,21 +129,21 @@ class Looking:
         *,
         cost: CostEstimate | None = None,
     ) -> str | bytes:
-        """The expression as a picture, made in this process, without a network.
+        """Draw the expression, in this process and without a network.
 
-        Control is solid, state from writer to reader dashed. What the user hears has a thick border and says
-        so, what says nothing a dashed one.
+        Solid lines are control; dashed lines lead from the writer of a state key to its reader. A step whose
+        text the user sees has a thick border and a label; a step without text has a dashed border.
 
         Args:
-            format: `mermaid` gives the text of a Mermaid flowchart; `svg` an image as text; `html` one
-                self-contained page that shows, on a click, what a step sees, writes and does wrong; `png`
-                the bytes of an image, and needs the extra `viz`.
-            cost: an estimate of `adk_fluent.cost.estimate_cost`; each agent then shows what it costs per
+            format: `mermaid` returns the text of a Mermaid flowchart; `svg` an image as text; `html` one
+                self-contained page that shows, on a click, what a step sees and writes, and its findings;
+                `png` the bytes of an image, and needs the extra `viz`.
+            cost: an estimate of `adk_fluent.cost.estimate_cost`; each agent then shows its cost per
                 invocation.
 
         Raises:
-            ArgumentError: there is no such format, or `cost` is no estimate.
-            MissingExtraError: `png` without the extra.
+            ArgumentError: there is no such format, or `cost` is not an estimate.
+            MissingExtraError: the format is `png`, and the extra is not installed.
 
         >>> from adk_fluent import Agent
         >>> print((Agent("a").writes("x") >> Agent("b")).visualize())  # doctest: +ELLIPSIS

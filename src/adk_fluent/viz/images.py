@@ -1,16 +1,29 @@
-"""A drawing as an SVG image: one text that needs no other file, in light and dark."""
+"""Images: a drawing as SVG, and the SVG as PNG.
+
+An SVG is one text that needs no other file, with light and dark colours. A PNG needs the extra `viz`.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
 from html import escape as escaped
-from typing import Final, get_args
+from importlib import import_module
+from importlib.util import find_spec
+from math import sqrt
+from pathlib import Path
+from typing import Any, Final, get_args
 
+from adk_fluent.errors import MissingExtraError, install
 from adk_fluent.ir.base import Node
-from adk_fluent.viz.drawing import LEADING, SMALL, TITLE, Box, Drawing, Frame, Line
 from adk_fluent.viz.layout import to_drawing
-from adk_fluent.viz.looks import NO_NOTES, Style
+from adk_fluent.viz.shapes import LEADING, SMALL, TITLE, Box, Drawing, Frame, Line
+from adk_fluent.viz.styles import NO_NOTES, Style
+
+FONT_PACKAGE: Final = "ttf_opensans"
+"""The package with the fonts of pictures, so that they look the same on every machine."""
+MOST_PIXELS: Final = 12_000_000
+"""Most pixels of an image; a larger picture is scaled down."""
 
 FONTS: Final = '"Open Sans", "Segoe UI", Roboto, "Helvetica Neue", Arial, "DejaVu Sans", sans-serif'
 
@@ -44,20 +57,22 @@ DARK: Final = {
     "frame": "#1e242e",
     "frame-edge": "#6c7888",
 }
-"""Colours by their part in a picture."""
+"""The colours of each theme, by their use in a picture."""
 
 
 def to_svg(node: Node, *, theme: str = "auto", notes: Mapping[str, str] = NO_NOTES) -> str:
-    """A tree as an SVG image; needs neither ADK nor any other package.
+    """Draw a tree as an SVG image; it needs neither ADK nor any other package.
 
-    Steps that the user hears have a thick border and say so, steps that say nothing a dashed one. Control
-    is solid, state from writer to reader dashed.
+    Steps whose text the user sees have a thick border and a label; steps without text have a dashed border.
+    Solid lines are control; dashed lines lead from the writer of a state key to its reader.
 
     Args:
-        theme: `light`, `dark`, or `auto` for what the viewer prefers.
+        node: the expression's IR, `expr.node`.
+        theme: `light`, `dark`, or `auto` (the default) for the viewer's preference.
+        notes: an additional line for some steps, by their unique names, such as their cost.
 
     Raises:
-        UnsupportedNodeError: the node is no step.
+        UnsupportedNodeError: the node is not a step.
         DuplicateNameError: two different nodes have one name.
 
     Example:
@@ -111,7 +126,7 @@ def _colours(colours: dict[str, str]) -> str:
 
 
 def escape(text: str) -> str:
-    """Text as XML and HTML show it, whatever is in it; characters that neither may hold are replaced."""
+    """Escape a text for XML and HTML; characters that they must not contain are replaced."""
     return escaped(_UNSPEAKABLE.sub("\ufffd", text))
 
 
@@ -119,11 +134,13 @@ _UNSPEAKABLE: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\ud
 
 
 def render(drawing: Drawing, *, css: str = "", badges: Mapping[str, str] | None = None) -> str:
-    """A drawing as SVG text.
+    """Write a drawing as SVG text.
 
     Args:
-        css: the style sheet to put in; empty where the page around it has one.
-        badges: make every step a button that the keyboard reaches, and mark these steps by what was found.
+        drawing: the drawing.
+        css: the style sheet to include; empty if the page around the image has one.
+        badges: the severity of the worst finding for some steps. If it is given, every step is a button that
+            the keyboard can reach, and these steps have a badge.
     """
     left, top = f"{drawing.left:.0f}", f"{drawing.top:.0f}"
     width, height = f"{drawing.width:.0f}", f"{drawing.height:.0f}"
@@ -220,3 +237,44 @@ def _outline(box: Box) -> str:
             return f'<rect class="shape" {place}/><path class="shape" d="{bars}"/>'
         case shape:
             return f'<rect class="shape" {place} rx="{ ({"round": 9, "header": 6}.get(shape, 2)) }"/>'
+
+
+# --- PNG -------------------------------------------------------------------------------------------
+
+
+def to_png(node: Node, *, notes: Mapping[str, str] = NO_NOTES) -> bytes:
+    """Draw a tree as a PNG image in light colours; it needs the extra `viz`, and no network.
+
+    Args:
+        node: the expression's IR, `expr.node`.
+        notes: an additional line for some steps, by their unique names, such as their cost.
+
+    Raises:
+        MissingExtraError: the extra is not installed.
+        UnsupportedNodeError: the node is not a step.
+        DuplicateNameError: two different nodes have one name.
+    """
+    try:
+        resvg: Any = import_module("resvg_py")
+    except ImportError as error:
+        raise _missing("resvg-py") from error
+    svg = to_svg(node, theme="light", notes=notes)
+    width, height = (float(part) for part in svg.split('viewBox="', 1)[1].split('"', 1)[0].split()[2:])
+    return resvg.svg_to_bytes(
+        svg_string=svg,
+        zoom=min(2.0, sqrt(MOST_PIXELS / (width * height))),
+        font_dirs=[str(_fonts())],
+        font_family="Open Sans",
+        sans_serif_family="Open Sans",
+    )
+
+
+def _fonts() -> Path:
+    found = find_spec(FONT_PACKAGE)
+    if found is None or found.origin is None:
+        raise _missing("ttf-opensans")
+    return Path(found.origin).parent / "ttf"
+
+
+def _missing(package: str) -> MissingExtraError:
+    return MissingExtraError(f"Drawing PNG needs the package {package}; run: {install('viz')}")

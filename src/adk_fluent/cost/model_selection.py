@@ -1,4 +1,4 @@
-"""Which of several models answers a call: the strategies of `.model_select`, without running anything."""
+"""The choice among several models for a call: the strategies of `.model_select`, as pure functions."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from adk_fluent.ir.nodes import ModelSelectorNode
 
 
 class Situation(NamedTuple):
-    """What a choice depends on, beside the candidates.
+    """The circumstances of a choice, beside the candidates.
 
     Attributes:
-        unmet: candidates whose condition does not hold.
-        tokens: how long the request is.
-        left: what is left of the budget in USD; `None` where there is none.
-        last: the model that answered the call before, in the same session.
-        promoted: whether the quality of that answer was too low.
+        unmet: the candidates whose condition does not hold.
+        tokens: the tokens of the request.
+        left: the remaining budget in USD; `None` if there is no budget.
+        last: the model that answered the previous call in the same session.
+        promoted: True if the quality of that answer was too low.
     """
 
     unmet: frozenset[str] = frozenset()
@@ -33,17 +33,17 @@ class Situation(NamedTuple):
 
 
 def choose(selector: ModelSelectorNode, agent: str, at: Situation) -> str:
-    """The model that answers a call.
+    """Choose the model that answers a call.
 
     Args:
         selector: the strategy and its candidates.
-        agent: whose call it is, for messages.
-        at: the situation.
+        agent: the agent's name, for messages.
+        at: the circumstances.
 
     Raises:
-        ModelError: none can; the message names the agent and says why.
-        ArgumentError: the strategy needs a price that nobody knows.
-        MissingExtraError: likewise, and `genai-prices` is not installed.
+        ModelError: no candidate can answer; the message names the agent and the reasons.
+        ArgumentError: the strategy needs a price that is unknown.
+        MissingExtraError: the strategy needs a price, and `genai-prices` is not installed.
 
     >>> small = ModelCandidate("gemini-2.5-flash", 0.15, 0.60, quality_tier=1)
     >>> large = ModelCandidate("gemini-2.5-pro", 1.25, 5.00, quality_tier=2)
@@ -63,14 +63,14 @@ def choose(selector: ModelSelectorNode, agent: str, at: Situation) -> str:
 
 
 def ranking(selector: ModelSelectorNode, agent: str) -> Sequence[ModelCandidate]:
-    """The candidates as the strategy prefers them; `adaptive` starts with the first and goes on to the next.
+    """The candidates in the order of the strategy; `adaptive` starts with the first and moves to the next.
 
-    A candidate is cheaper when a token in and a token out cost less together; of equal ones the first given
-    comes first.
+    A candidate is cheaper if one input token and one output token cost less together; equal candidates keep
+    their order.
 
     Raises:
-        ArgumentError: the order depends on a price that nobody knows.
-        MissingExtraError: likewise, and `genai-prices` is not installed.
+        ArgumentError: the order depends on a price that is unknown.
+        MissingExtraError: the order depends on a price, and `genai-prices` is not installed.
     """
     candidates = selector.candidates
     if len(candidates) == 1:
@@ -84,10 +84,10 @@ def ranking(selector: ModelSelectorNode, agent: str) -> Sequence[ModelCandidate]
 
 
 def price_of_candidate(candidate: ModelCandidate, prices: Mapping[str, Price] | None = None) -> Price | None:
-    """What a candidate costs: its own prices where it gives them, else those of the model.
+    """The price of a candidate: its own if it states one, else that of the model.
 
     Raises:
-        MissingExtraError: it gives none, and `genai-prices` is not installed.
+        MissingExtraError: it states no price, and `genai-prices` is not installed.
     """
     if candidate.cost_per_1k_input is None or candidate.cost_per_1k_output is None:
         return price_of(candidate.model, prices)
@@ -97,7 +97,7 @@ def price_of_candidate(candidate: ModelCandidate, prices: Mapping[str, Price] | 
 def price_in(
     selector: ModelSelectorNode, model: str, prices: Mapping[str, Price] | None = None
 ) -> Price | None:
-    """What a model that a selector chose costs; also its fallback, which may be a candidate as well."""
+    """The price of a model that a selector chose; the model may also be the selector's fallback."""
     for candidate in selector.candidates:
         if candidate.model == model:
             return price_of_candidate(candidate, prices)
@@ -105,7 +105,7 @@ def price_in(
 
 
 def gives_price(selector: ModelSelectorNode, model: str) -> bool:
-    """Whether the selector itself says what a model costs."""
+    """True if the selector itself states the price of a model."""
     return any(
         one.model == model and one.cost_per_1k_input is not None and one.cost_per_1k_output is not None
         for one in selector.candidates
@@ -129,7 +129,7 @@ def _weight(candidate: ModelCandidate, agent: str) -> Decimal:
 
 
 def _adapted(able: Sequence[ModelCandidate], selector: ModelSelectorNode, at: Situation) -> ModelCandidate:
-    """The tier of the call before, or the next higher one; `able` rises in quality."""
+    """The candidate of the previous call, or the next better one; `able` is in ascending quality."""
     tier = next((one.quality_tier for one in selector.candidates if one.model == at.last), None)
     if tier is None:
         return able[0]
@@ -159,12 +159,12 @@ def _refusal(selector: ModelSelectorNode, at: Situation, spent: bool) -> str:
 
 
 def without_price(step: Step, model: str, selected: bool) -> str:
-    """What an error says of a model whose price nobody knows."""
+    """The error message for a model whose price is unknown."""
     if selected:
         return unpriced(step.name, model)
     if not model:
         return (
-            f"Agent {step.name!r} has no model, so nobody knows what it costs. Give it one: "
+            f"Agent {step.name!r} has no model, so its cost is unknown. Give it one: "
             f"Agent({step.origin!r}, 'gemini-2.5-flash'), or Preset(model=…) for several."
         )
     return (
@@ -174,7 +174,7 @@ def without_price(step: Step, model: str, selected: bool) -> str:
 
 
 def chosen_by(step: Step) -> tuple[ModelSelectorNode | None, str]:
-    """What chooses the model of an agent, or its model: its own, or that of the agent above without one."""
+    """The selector of an agent's model, and the model's name; an agent without both takes its parent's."""
     for one in (step, *step.above()):
         agent = one.node.agent
         if not agent:

@@ -1,7 +1,8 @@
-"""One turn of a pipeline, in expectation: who is asked, how often, with how many tokens.
+"""The expected model calls of one turn of a pipeline: the agents, their calls and their tokens.
 
-Everything is an average. What was said is kept as it is where a branch is taken, and weighed by how likely
-the branch is once it is left; so an agent inside a branch sees what was said there in full.
+All numbers are averages. Inside a branch, the outputs of its steps have their full size, because an agent
+there runs only if the branch was taken. After the branch, they are weighted with the branch's probability.
+Weighting at once would make the requests inside a branch too small.
 """
 
 from __future__ import annotations
@@ -12,18 +13,18 @@ from math import ceil, inf
 from typing import Any, Final
 
 from adk_fluent.analysis.plan import Plan, Step
-from adk_fluent.cost.asking import CostWalk, number_of
-from adk_fluent.cost.branching import branch_probabilities
-from adk_fluent.cost.reckoning import ModelCalls, StepOutput, Transcript
-from adk_fluent.cost.requests import longest_answer
+from adk_fluent.cost.agent_calls import CostWalk, number_of
+from adk_fluent.cost.probabilities import branch_probabilities
+from adk_fluent.cost.request_sizes import longest_answer
 from adk_fluent.cost.traffic import TrafficAssumptions
+from adk_fluent.cost.walk_state import ModelCalls, StepOutput, Transcript
 from adk_fluent.ir import execution
 from adk_fluent.ir.passing import Passage
 from adk_fluent.ir.tools import ends_loops
 
 
 class TurnWalk(CostWalk):
-    """A walk through the tree: composites; what its agents take, `CostWalk` says."""
+    """The walk through composites; `CostWalk` counts the calls of their agents."""
 
     __slots__ = ()
 
@@ -35,35 +36,35 @@ class TurnWalk(CostWalk):
     share: float
 
     def visit(self, step: Step, weight: float) -> None:
-        """Pass a step that is reached this often."""
+        """Visit a step that is reached `weight` times on average."""
         if weight > 0:
             _VISITS[type(step.node.runs)](self, step, weight)
 
     # --- composites -------------------------------------------------------------------------------
 
     def in_order(self, step: Step, weight: float) -> None:
-        """One child after another, until one hands over."""
+        """Visit the children one after another, until one transfers."""
         left, passing = 1.0, self.shared.passing(step)
         before, spoken = self.talk, 0
         for place, child in enumerate(step.children):
             told, spoken = self.talk.said[spoken:], len(self.talk.said)
             passage = passing.get(place - 1)
             if passage is not None and passage.taking == "runs":
-                self.in_pieces(child, weight * left, passage, before, told)
+                self.per_chunk(child, weight * left, passage, before, told)
             else:
                 if passing and passage is None:
                     before = Transcript(self.talk)
                 self.visit(child, weight * left)
             left *= 1 - self.moved
             self.moved = 0
-        # what follows a sequence that was left is not reached by way of it, but the target's work counts here
+        # a transfer skips the steps after it; the work of its target is counted here
 
-    def in_pieces(
+    def per_chunk(
         self, step: Step, weight: float, passage: Passage, before: Transcript, told: Iterable[StepOutput]
     ) -> None:
-        """A step that runs once for each piece of what was told right before it.
+        """Visit a step that runs once for each chunk of the answer before it.
 
-        Each run sees the conversation from before, and its piece; what they say is joined.
+        Each run sees the earlier conversation and its chunk; the outputs are joined.
         """
         heard = [one for one in told if one.step.name in passage.speakers]
         characters = sum(one.tokens for one in heard) * self.traffic.characters_per_token
@@ -81,8 +82,8 @@ class TurnWalk(CostWalk):
         self.talk, self.sizes, self.share = whole, sizes | written, share
         self.shared.note(step, "runs", f"on {pieces} pieces, and says to all as much as in one answer")
 
-    def again(self, step: Step, weight: float) -> None:
-        """Several rounds, of which the last may be less than likely."""
+    def repeated(self, step: Step, weight: float) -> None:
+        """Visit the rounds of a loop; a fraction of a round is visited with this probability."""
         rounds = self.rounds(step)
         for _ in range(int(rounds)):
             self.in_order(step, weight)
@@ -90,7 +91,7 @@ class TurnWalk(CostWalk):
             self.weighed([(rest, partial(self.in_order, step))], weight)
 
     def rounds(self, step: Step) -> float:
-        """How many rounds a loop takes."""
+        """The number of rounds of a loop."""
         runs: execution.Repeated = step.node.runs
         given = number_of(self.traffic.loop_iterations, step.origin, step.name)
         if given is not None:
@@ -101,16 +102,16 @@ class TurnWalk(CostWalk):
         self.vague = True
         return {"expected": min(2, runs.max_rounds), "low": 1, "high": runs.max_rounds}[self.way]
 
-    def at_once(self, step: Step, weight: float) -> None:
-        """All children; nobody hears a sibling, since each has a branch of its own."""
+    def in_parallel(self, step: Step, weight: float) -> None:
+        """Visit all children; none sees a sibling's output, because each has a separate branch."""
         sizes = dict(self.sizes)
         for child in step.children:
             before, self.sizes = self.sizes, dict(sizes)
             self.visit(child, weight)
             self.sizes = {**before, **self.sizes}
 
-    def one_of(self, step: Step, weight: float) -> None:
-        """One branch, each as likely as was said."""
+    def first_match(self, step: Step, weight: float) -> None:
+        """Visit the branches of a route with their probabilities."""
         named, left = branch_probabilities(step, self.traffic)
         free = [child for child in step.children if child not in named]
         fixed = [(share, partial(self.visit, child)) for child, share in named.items()]
@@ -127,14 +128,14 @@ class TurnWalk(CostWalk):
             self.weighed([*fixed, (left, partial(self.extreme, free, may_skip))], weight)
 
     def on_failure(self, step: Step, weight: float) -> None:
-        """A remote agent, whose own cost nobody here knows, or what runs in its place."""
+        """Visit a remote agent, whose own cost is unknown, or its fallback."""
         self.weighed(
             [(self.traffic.fallback_rate, partial(self.visit, one)) for one in step.children], weight
         )
         self.talk.add(step, self.traffic.avg_output_tokens, 1)
 
     def extreme(self, children: list[Step], may_skip: bool, weight: float) -> None:
-        """The cheapest or the dearest of some children; of all of these only that one happens."""
+        """Visit the cheapest or the most expensive of some children, since only one of them runs."""
         asked, talk, sizes = self.asked, self.talk, self.sizes
         ways: list[tuple[float, list[ModelCalls], Transcript, dict[str, float]]] = []
         if may_skip:
@@ -147,7 +148,7 @@ class TurnWalk(CostWalk):
         self.asked, self.talk, self.sizes = asked + best[1], best[2], best[3]
 
     def race(self, step: Step, weight: float) -> None:
-        """All branches are paid for."""
+        """Visit all branches of a race, because all of them cost money."""
         children, self.vague = step.children, True
         if self.way == "low":
             self.extreme(list(children), False, weight)
@@ -159,7 +160,7 @@ class TurnWalk(CostWalk):
         self._scale(before, 1 / len(children))
 
     def fallback(self, step: Step, weight: float) -> None:
-        """The next is asked when one fails."""
+        """Visit the alternatives of a fallback; each runs if the one before fails."""
         children, self.vague = step.children, True
         rate = {"expected": self.traffic.fallback_rate, "low": 0.0, "high": 1.0}[self.way]
         share, ways = 1.0, list[tuple[float, Callable[[float], None]]]()
@@ -169,7 +170,7 @@ class TurnWalk(CostWalk):
         self.weighed(ways, weight)
 
     def per_item(self, step: Step, weight: float) -> None:
-        """The body once per item; each item has a branch of its own."""
+        """Visit the body of a map once per item; each item has a separate branch."""
         runs, items = step.node.runs, self.items(step)
         self.sizes[runs.item_key] = self.size(runs.items) / max(items, 1)
         before = self.talk
@@ -180,17 +181,17 @@ class TurnWalk(CostWalk):
         self.sizes[runs.output_key] = answer * items
 
     def items(self, step: Step) -> float:
-        """How many items a map has."""
+        """The number of items of a map."""
         given = number_of(self.traffic.map_items, step.origin, step.name, step.node.runs.items)
         self.vague = self.vague or given is None
         return given if given is not None else {"expected": 3.0, "low": 1.0, "high": 6.0}[self.way]
 
-    def around_one(self, step: Step, weight: float) -> None:
-        """The one child there is."""
+    def wrapped(self, step: Step, weight: float) -> None:
+        """Visit the only child."""
         self.visit(step.children[0], weight)
 
     def transfer(self, step: Step, weight: float) -> None:
-        """A step that hands over: another one runs in its place."""
+        """Visit a transfer: the step that it names runs in its place."""
         runs = step.node.runs
         if step.target is not None and step.target not in self.active:
             share = self.traffic.branch_probabilities.get(runs.target)
@@ -203,7 +204,7 @@ class TurnWalk(CostWalk):
             self.active.pop()
             self.moved = share
 
-    def none(self, step: Step, weight: float) -> None:
+    def leaf(self, step: Step, weight: float) -> None:
         """A step that asks no model."""
         node = step.node
         for key in node.key_writes:
@@ -213,7 +214,7 @@ class TurnWalk(CostWalk):
                 self.sizes[key] = self.traffic.avg_input_tokens
 
     def weighed(self, ways: Iterable[tuple[float, Callable[[float], None]]], weight: float) -> None:
-        """Several ways on from here, each this likely; none hears another."""
+        """Visit alternatives with their probabilities; none sees the outputs of another."""
         before, sizes = self.talk, self.sizes
         whole, after = Transcript(before), dict(sizes)
         for share, go in ways:
@@ -226,14 +227,14 @@ class TurnWalk(CostWalk):
         self.talk, self.sizes = whole, after
 
     def _scale(self, before: Transcript, factor: float) -> None:
-        """Weigh all that was said since."""
+        """Multiply all outputs since `before` by a factor."""
         whole = Transcript(before)
         whole.add_weighed(self.talk.said[len(before.said) :], factor)
         self.talk = whole
 
 
 def _set_to(node: Any, key: str) -> object:
-    """What an `S.set` writes to a key."""
+    """The value that an `S.set` writes to a key."""
     for effect in getattr(getattr(node, "fn", None), "effects", ()):
         if getattr(effect, "key", None) == key:
             return getattr(effect, "value", None)
@@ -242,26 +243,26 @@ def _set_to(node: Any, key: str) -> object:
 
 _VISITS: Final[Mapping[type[execution.Execution], Callable[[TurnWalk, Step, float], None]]] = {
     execution.InOrder: TurnWalk.in_order,
-    execution.Repeated: TurnWalk.again,
-    execution.InParallel: TurnWalk.at_once,
-    execution.FirstMatch: TurnWalk.one_of,
+    execution.Repeated: TurnWalk.repeated,
+    execution.InParallel: TurnWalk.in_parallel,
+    execution.FirstMatch: TurnWalk.first_match,
     execution.OnFailure: TurnWalk.on_failure,
     execution.FirstSuccess: TurnWalk.fallback,
     execution.RaceToSuccess: TurnWalk.race,
     execution.PerItem: TurnWalk.per_item,
-    execution.Wrapped: TurnWalk.around_one,
+    execution.Wrapped: TurnWalk.wrapped,
     execution.ByModel: TurnWalk.agent,
-    execution.Leaf: TurnWalk.none,
+    execution.Leaf: TurnWalk.leaf,
     execution.HandOver: TurnWalk.transfer,
 }
-"""How each way of running children is passed."""
+"""The method that visits a composite, by the way in which it runs its children."""
 
 
-def foreseen(tree: Plan) -> Mapping[Step, float]:
-    """How long the request of each agent is at least, of what is known before a run.
+def least_request_tokens(tree: Plan) -> Mapping[Step, float]:
+    """The least tokens of each agent's request, as far as they are known before a run.
 
-    What agents are told and what is set counts in full, an answer as long as its agent may make it, and what
-    nobody can foresee (what the user writes, answers without a limit, values that are not known) not at all.
+    Instructions and constant values count in full. An answer counts with its agent's limit. The user's
+    message, answers without a limit and unknown values do not count.
     """
     limits = {
         step.name: float(longest_answer(step.node) or 0)
