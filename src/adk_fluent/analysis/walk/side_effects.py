@@ -10,7 +10,7 @@ from adk_fluent.analysis.plan import Plan, Step
 from adk_fluent.analysis.values.fact import ABSENT, PRESENT, Fact, Why, written
 from adk_fluent.analysis.values.knowledge import Knowledge
 from adk_fluent.ir import execution
-from adk_fluent.ir.functions import access, said, shown_by
+from adk_fluent.ir.functions import access, said, shown_around, shown_by
 from adk_fluent.ir.nodes import AgentNode
 from adk_fluent.ir.sighting import NO_SIGHTINGS, Sightings
 
@@ -48,6 +48,15 @@ def use_tools(state: Knowledge, step: Step, node: AgentNode) -> None:
     for what, _, seen in node.sighted():
         if what == "tool" and not seen.whole:
             maybe_write(state, step, seen)
+
+
+def call_hooks(state: Knowledge, step: Step) -> None:
+    """The middleware, or the plugins of an app, around a step."""
+    for middleware in step.node.annotations.middleware:
+        seen = shown_around(middleware)
+        if not seen.whole:
+            state.forget(step)
+        maybe_write(state, step, seen, always=True)
 
 
 def maybe_write(state: Knowledge, step: Step, seen: Sightings, *, always: bool = False) -> None:

@@ -32,6 +32,7 @@ from adk_fluent.analysis.values.operations import apply_transform, supposing
 from adk_fluent.analysis.values.siblings import Siblings
 from adk_fluent.analysis.walk.agents import ModelWalk
 from adk_fluent.analysis.walk.side_effects import (
+    call_hooks,
     coordinator_of,
     cross,
     fail,
@@ -113,6 +114,8 @@ class _Walk(ModelWalk):
         annotations = step.node.annotations
         if annotations is not NO_ANNOTATIONS and annotations.boundary is not None:
             cross(step, state)
+        if annotations.middleware:
+            call_hooks(state, step)
         if state.talk.edges and not isinstance(step.node.runs, _PASSING):
             self._take_pieces(step, state)
         if step in self.restarting:

@@ -145,13 +145,14 @@ def fine(reads: Iterator[Read]) -> Iterator[ContractIssue]:
     """One `OK` for each read whose key is certainly there."""
     for read in reads:
         if read.status == "must" and read.first is not None and read.via != "removal":
+            runs = "the callback" if read.via == "ending" else read.step.name
             yield ContractIssue(
                 severity=Severity.OK,
                 code="ok",
                 agent=read.step.name,
                 key=read.key,
                 message=_flow(read, read.first),
-                hint=f'State key "{read.key}" is {_source(read.first.writers)} before {read.step.name} runs.',
+                hint=f'State key "{read.key}" is {_source(read.first.writers)} before {runs} runs.',
             )
 
 

@@ -11,7 +11,7 @@ from adk_fluent.analysis.values.kinds import named
 from adk_fluent.analysis.values.read import Read
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.execution import PerItem
-from adk_fluent.ir.functions import shown_by
+from adk_fluent.ir.functions import shown_around, shown_by
 from adk_fluent.ir.keys import Via
 from adk_fluent.ir.nodes import TransformNode
 from adk_fluent.ir.scopes import is_key
@@ -212,14 +212,15 @@ def _when(writer: Step, reader: Step) -> str:
 
 
 def written_in_source(node: Node) -> list[Sighting]:
-    """Where the source of what is in a node shows that it writes."""
+    """Where the source of what is in a node, or around it, shows that it writes."""
+    around = [one for each in node.annotations.middleware for one in shown_around(each).writes]
     if isinstance(node, TransformNode):  # writes what its function returns
         functions = [call.function for call in node.calls() if call.function is not None]
         return [*node.seen.writes, *(one for fn in functions for one in shown_by(fn).returns)]
     if not (agent := node.agent):
-        return list(node.seen.writes)
+        return [*around, *node.seen.writes]
     functions = [getattr(fn, "func", fn) for fn in agent.functions]
-    return [one for fn in functions if callable(fn) for one in shown_by(fn).writes]
+    return around + [one for fn in functions if callable(fn) for one in shown_by(fn).writes]
 
 
 # --- may ------------------------------------------------------------------------------------------
