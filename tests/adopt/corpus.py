@@ -57,6 +57,18 @@ def save(order: str, tool_context) -> str:
     return "saved"
 
 """
+STAMPS = """
+from google.adk.apps.app import App
+from google.adk.plugins.base_plugin import BasePlugin
+
+class Stamp(BasePlugin):
+    async def before_agent_callback(self, *, agent, callback_context):
+        {}
+
+    async def after_model_callback(self, *, callback_context, llm_response):
+        {}
+
+"""
 HIDES = """
 class Database:
     pass
@@ -381,6 +393,20 @@ PROJECTS = (
         "class Team(SequentialAgent):\n    '''A team.'''\n\n"
         f"root_agent = Team(name='team', sub_agents=[{READER}])\n",
         ("reader:draft",),
+    ),
+    Project(
+        "plugins of the app that write",
+        STAMPS.format("callback_context.state['stamp'] = 'now'", "callback_context.state['seen'] = 1")
+        + f"a, b = {_agent('a', '{stamp}')}, {_agent('b', '{stamp} {seen} {nobody}')}\n"
+        + "root_agent = App(name='app', root_agent=SequentialAgent(name='s', sub_agents=[a, b]), plugins=[Stamp('s')])\n",
+        ("b:nobody",),
+        ("b:seen",),
+    ),
+    Project(
+        "a plugin of the app that writes a key of its own choice",
+        STAMPS.format("callback_context.state[self.name] = 'now'", "pass")
+        + f"root_agent = App(name='app', root_agent={_agent('a', '{stamp}')}, plugins=[Stamp('stamp')])\n",
+        unknown=("a",),
     ),
     # --- shapes of answers ---
     Project(

@@ -18,6 +18,7 @@ from adk_fluent.analysis.values.kinds import values_of
 from adk_fluent.analysis.visibility import visibility_of
 from adk_fluent.ir.base import Node, root_of
 from adk_fluent.ir.fields import StateFieldRef
+from adk_fluent.ir.functions import shown_around
 from adk_fluent.ir.nesting import MAX_DEPTH, depth
 from adk_fluent.ir.nodes import AgentNode
 from adk_fluent.spelling import Spelling
@@ -133,7 +134,8 @@ class Facts:
         """Key → the steps that name it as written, in order."""
         found: dict[str, list[Step]] = {}
         for step in self.steps:
-            for key in self.writes_of(step):
+            around = (shown_around(one).writes for one in step.node.annotations.middleware)
+            for key in dict.fromkeys([*self.writes_of(step), *(one.key for seen in around for one in seen)]):
                 found.setdefault(key, []).append(step)
         return found
 
@@ -212,6 +214,10 @@ class Facts:
         writers: dict[Step, list[object]] = {}
         for step in self.steps:
             reading, writing = step.node.undeclared()
+            writing = [
+                *writing,
+                *(one for one in step.node.annotations.middleware if not shown_around(one).whole),
+            ]
             if reading:
                 readers[step] = reading
             if writing:

@@ -43,6 +43,7 @@ from adk_fluent.analysis.values.key_effects import Siblings
 from adk_fluent.analysis.values.knowledge import Knowledge
 from adk_fluent.analysis.values.updates import (
     apply_transform,
+    call_hooks,
     maybe_write,
     record_boundary,
     record_failure,
@@ -106,6 +107,8 @@ class _Walk(TransferWalk):
         annotations = step.node.annotations
         if annotations is not NO_ANNOTATIONS and annotations.boundary is not None:
             record_boundary(step, state)
+        if annotations.middleware:
+            call_hooks(state, step)
         if state.conversation.edges and not isinstance(step.node.runs, _PASSING):
             self._note_stream(step, state)
         if step in self.restarting:

@@ -158,13 +158,14 @@ def confirmations(reads: Iterator[Read]) -> Iterator[ContractIssue]:
     for read in reads:
         if read.status == "must" and read.first is not None and read.via != "removal":
             source = _source_text(read.first.writers)
+            reader = "the callback" if read.via == "ending" else read.step.name
             yield ContractIssue(
                 severity=Severity.OK,
                 code="ok",
                 agent=read.step.name,
                 key=read.key,
                 message=_path_text(read, read.first),
-                hint=f'State key "{read.key}" is {source} before {read.step.name} runs.',
+                hint=f'State key "{read.key}" is {source} before {reader} runs.',
             )
 
 

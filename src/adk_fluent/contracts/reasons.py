@@ -14,7 +14,7 @@ from adk_fluent.analysis.values.fact import ABSENT, STATUS, Fact, Why
 from adk_fluent.analysis.values.kinds import named
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.execution import PerItem
-from adk_fluent.ir.functions import shown_by
+from adk_fluent.ir.functions import shown_around, shown_by
 from adk_fluent.ir.keys import Via
 from adk_fluent.ir.nodes import TransformNode
 from adk_fluent.ir.scopes import is_key
@@ -215,14 +215,15 @@ def _when(writer: Step, reader: Step) -> str:
 
 
 def written_in_source(node: Node) -> list[Sighting]:
-    """The places in source where functions of a node write keys."""
+    """The places in source where functions of a node, and the middleware around it, write keys."""
+    around = [one for each in node.annotations.middleware for one in shown_around(each).writes]
     if isinstance(node, TransformNode):
         functions = [call.function for call in node.calls() if call.function is not None]
         return [*node.seen.writes, *(one for fn in functions for one in shown_by(fn).returns)]
     if not (agent := node.agent):
-        return list(node.seen.writes)
+        return [*around, *node.seen.writes]
     functions = [getattr(fn, "func", fn) for fn in agent.functions]
-    return [one for fn in functions if callable(fn) for one in shown_by(fn).writes]
+    return around + [one for fn in functions if callable(fn) for one in shown_by(fn).writes]
 
 
 # --- keys that may be missing ---------------------------------------------------------------------

@@ -162,6 +162,31 @@ def shown_by(fn: object) -> Sightings:
     return sightings(fn) if source_is_read() else NO_SIGHTINGS
 
 
+def shown_around(middleware: object) -> Sightings:
+    """What the hooks of a user's middleware, or of a plugin of ADK's, write into the state by their source.
+
+    A plugin's hook before a run or an agent has always run by then; any other hook need not. The result is
+    not `whole` if a hook uses the state in a way that its source does not show.
+    """
+    kinds = type(middleware).__mro__
+    known = {name for kind in kinds if kind.__module__.startswith(_FRAMEWORKS) for name in vars(kind)}
+    own = {name: None for kind in kinds if not kind.__module__.startswith(_FRAMEWORKS) for name in vars(kind)}
+    writes: list[Sighting] = []
+    whole = True
+    for name in own:
+        hook = getattr(type(middleware), name)
+        if name.startswith("_") or name not in known or not isinstance(hook, FunctionType):
+            continue
+        seen = shown_by(getattr(middleware, name))
+        writes += (one.replace(always=one.always and name in _AHEAD) for one in seen.writes)
+        whole = whole and (seen.whole or "state" not in hook.__code__.co_names)
+    return Sightings(writes=tuple(writes), whole=whole)
+
+
+_FRAMEWORKS: Final = ("google.", "adk_fluent.", "builtins", "abc")
+_AHEAD: Final = frozenset({"before_agent_callback", "before_run_callback"})
+
+
 def source_is_read() -> bool:
     """True if `access` reads the source of functions that declare nothing."""
     return _reads_source.get()

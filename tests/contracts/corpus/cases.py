@@ -159,10 +159,6 @@ def note_topic(callback_context: Any) -> None:
     callback_context.state["topic"] = "tea"
 
 
-def measure(callback_context: Any) -> None:
-    callback_context.state["size"] = len(callback_context.state["draft"])
-
-
 def fill_in_topic(callback_context: Any) -> None:
     if "topic" not in callback_context.state:
         callback_context.state["topic"] = "tea"
@@ -222,3 +218,7 @@ def read_item(tool_context: Any) -> str:
 @declares(reads=["intent"])
 def by_intent(context: Any) -> str:
     return f"Help with {context.state['intent']}"
+
+
+def measure(callback_context: Any) -> None:
+    callback_context.state["size"] = len(callback_context.state["draft"])

@@ -28,7 +28,7 @@ from adk_fluent.analysis.values.fact import (
 from adk_fluent.analysis.values.key_effects import StepKeys
 from adk_fluent.analysis.values.knowledge import Knowledge
 from adk_fluent.ir import execution
-from adk_fluent.ir.functions import access, said, shown_by
+from adk_fluent.ir.functions import access, said, shown_around, shown_by
 from adk_fluent.ir.matching import Match
 from adk_fluent.ir.nodes import AgentNode
 from adk_fluent.ir.scopes import is_session_scoped
@@ -89,6 +89,15 @@ def use_tools(state: Knowledge, step: Step, node: AgentNode) -> None:
     for what, _, seen in node.sighted():
         if what == "tool" and not seen.whole:
             maybe_write(state, step, seen)
+
+
+def call_hooks(state: Knowledge, step: Step) -> None:
+    """Apply the writes of the middleware, or of the plugins of an app, around a step."""
+    for middleware in step.node.annotations.middleware:
+        seen = shown_around(middleware)
+        if not seen.whole:
+            state.forget(step)
+        maybe_write(state, step, seen, always=True)
 
 
 def maybe_write(state: Knowledge, step: Step, seen: Sightings, *, always: bool = False) -> None:
