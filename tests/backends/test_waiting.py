@@ -606,3 +606,40 @@ async def test_waits_of_several_kinds_are_answered_one_by_one(shape: str, kind: 
     asked = {agent: len(calls) for agent, calls in backend.calls.items()}
     await close(service)
     assert asked == await calls_at_once(expression)
+
+
+IN_ONE_TURN: Mapping[str, list[str]] = {
+    "results": ["ticket", "ticket", "ticket"],
+    "results of tools that gave nothing": ["quiet", "quiet", "quiet"],
+    "approvals": ["pay", "pay", "pay"],
+    "a credential first": ["read", "pay", "ticket"],
+    "several kinds": ["pay", "ticket", "read", "quiet"],
+}
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+@pytest.mark.parametrize("refuses", [False, True])
+@pytest.mark.parametrize("calls", IN_ONE_TURN)
+async def test_one_agent_asks_no_model_until_all_its_calls_are_answered(
+    calls: str, refuses: bool, backwards: bool
+) -> None:
+    """Of several calls in one turn those that are answered are done; the model waits for the rest."""
+    names = IN_ONE_TURN[calls]
+    tools = [LongRunningFunctionTool(ticket), LongRunningFunctionTool(quiet)]
+    agent = Mail(KEY).reader("desk").tool(tools[0]).tool(tools[1]).tool(pay, require_confirmation=True)
+    given: dict[str, dict[str, Any]] = {"pay": {"amount": 5}, "read": {"folder": "in"}}
+    at_once = [call_tool(each, **given.get(each, {"text": f"{n}"})) for n, each in enumerate(names)]
+    backend = mock_backend({"desk": [at_once, "I opened them.", "All is done."]})
+    result = await agent.run("hi", backend=backend)
+    assert len(result.pending) == len(names)
+    asked = len(backend.calls["desk"])  # ADK 2.x has the model tell once what it waits for
+    while len(waiting := result.pending) > 1:
+        assert len(backend.calls["desk"]) == asked
+        one = waiting[-1 if backwards else 0]
+        answer = False if refuses and one.kind == "approval" else GIVEN[one.kind]
+        result = await agent.resume(session_id=result.session_id, answers={one.id: answer}, backend=backend)
+        assert {each.id for each in result.pending} == {each.id for each in waiting} - {one.id}
+    assert len(backend.calls["desk"]) == asked
+    result = await answered(agent, result, GIVEN[result.pending[0].kind], backend=backend)
+    assert result.pending == []
+    assert len(backend.calls["desk"]) == asked + 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from typing import Any, cast
 
 import pytest
@@ -21,7 +21,7 @@ from google.adk.tools.base_toolset import BaseToolset
 from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
-from adk_fluent import Agent, C, Loop
+from adk_fluent import Agent, C, Loop, T
 from adk_fluent.errors import MockError, RunError
 from adk_fluent.testing import call_tool, mock_backend
 from tests.backends.support import play, replies, seen, system
@@ -370,3 +370,50 @@ async def test_a_tool_in_such_an_answer_that_is_not_there() -> None:
     backend = mock_backend({"a": [["", call_tool("order"), call_tool("refnd")], "ok"]})
     with pytest.raises(MockError, match=r"calls tool 'refnd', which the agent does not have.*'refund'"):
         await Agent("a", "m").tool(order).tool(refund).run("hi", backend=backend)
+
+
+class Holding(BaseToolset):
+    """A toolset whose only tool is known during a run."""
+
+    def __init__(self, tool: BaseTool) -> None:
+        super().__init__()
+        self.tool = tool
+
+    async def get_tools(self, readonly_context: Any = None) -> list[BaseTool]:
+        """The tool."""
+        return [self.tool]
+
+
+HELD: dict[str, Callable[[AgentTool], Agent[str]]] = {
+    "timeout": lambda tool: Agent("outer").tools(T.timeout(tool, 5)),
+    "retry in timeout": lambda tool: Agent("outer").tools(T.timeout(T.retry(tool, 2), 5)),
+    "transform": lambda tool: Agent("outer").tools(T.transform(tool, post=str)),
+    "cache": lambda tool: Agent("outer").tools(T.cache(tool, key=lambda args, context: "key")),
+    "T.agent": lambda tool: Agent("outer").tools(T.agent(Agent("middle").tools(T.retry(tool, 2)))),
+}
+SEEN_IN_A_RUN: dict[str, Callable[[AgentTool], Agent[str]]] = {
+    "a toolset": lambda tool: Agent("outer").tool(Holding(tool)),
+    "a wrapped toolset": lambda tool: Agent("outer").tools(T.timeout(Holding(tool), 5)),
+}
+
+
+def calls_on(request: Any) -> Any:
+    """Call the agent that is a tool, once."""
+    tools = [tool.name for each in request.config.tools or () for tool in each.function_declarations]
+    given = any(part.function_response for content in request.contents for part in content.parts or ())
+    called = next((name for name in ("middle", "deep") if name in tools), None)
+    return "done" if given or called is None else call_tool(called, request="hi")
+
+
+@pytest.mark.parametrize(
+    ("place", "plugins"),
+    [*((place, plugins) for place in HELD for plugins in (True, False)), *((p, True) for p in SEEN_IN_A_RUN)],
+)
+async def test_a_mock_answers_for_an_agent_wherever_a_tool_holds_it(place: str, plugins: bool) -> None:
+    """The name of its model, which ADK does not know, is never looked up."""
+    deep = LlmAgent(name="deep", description="Deep.", model="nobody-knows-this-model")
+    backend = mock_backend({}, default=calls_on)
+    made = {**HELD, **SEEN_IN_A_RUN}[place](AgentTool(deep, include_plugins=plugins))
+    assert (await made.run("hi", backend=backend)).text == "done"
+    assert len(backend.calls["deep"]) == 1
+    assert deep.model == "nobody-knows-this-model"

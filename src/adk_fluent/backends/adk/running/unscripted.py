@@ -31,9 +31,11 @@ from adk_fluent.backends.adk.steps.remote_requests import context_for
 from adk_fluent.backends.adk.steps.scripted import merge_state
 from adk_fluent.backends.adk.steps.selecting import SelectingLlm, is_scripted
 from adk_fluent.backends.adk.steps.tree import model_of
+from adk_fluent.errors import MockError
 from adk_fluent.ir.base import UNSET, Node, rewrite
 from adk_fluent.ir.native import Native
 from adk_fluent.ir.nodes import AgentNode, KnownNativeNode, NativeNode, RemoteAgentNode
+from adk_fluent.ir.tools import ToolSpec
 from adk_fluent.middleware.keeping import Simulation
 
 V = TypeVar("V")
@@ -43,18 +45,7 @@ def with_scripted_tools(
     root: Node, model_for: ModelFor, helper_for: HelperFor, remote_for: RemoteFor | None = None
 ) -> Node:
     """The tree, in whose tools and native agents no agent has a model, or a process, of its own."""
-    scripted = Scripting(model_for, helper_for, remote_for)
-
-    def change(node: Node) -> Node:
-        # Others are made over by their fields, which only their class knows.
-        if isinstance(node, NativeNode | KnownNativeNode):
-            value = scripted.of(node.native.value)
-            return node if value is node.native.value else node.replace(native=Native(value))
-        if isinstance(node, AgentNode) and (tools := scripted.each(node.tools)) is not node.tools:
-            return node.replace(tools=tools)
-        return node
-
-    return rewrite(root, change)
+    return Scripting(model_for, helper_for, remote_for).of(root)
 
 
 class Scripting:
@@ -72,21 +63,38 @@ class Scripting:
         self._model_for, self._helper_for, self._remote_for = model_for, helper_for, remote_for
         self._made: dict[int, tuple[object, object]] = {}  # with what it was made of, which keeps the id
 
-    def each(self, tools: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The tools, or copies of those that run agents."""
-        made = tuple(self.of(tool) for tool in tools)
-        return tools if all(map(_same, made, tools)) else made
-
     def of(self, value: V) -> V:
-        """The value, or a copy of it if it is a native agent or a tool that runs one; lists item by item."""
+        """The value, or a copy of it if it is, or holds, a native agent or a tool that runs one.
+
+        Lists, tuples, tools of `T` and trees are looked into.
+        """
         if isinstance(value, list):
             return cast(V, [self.of(item) for item in cast("list[object]", value)])
+        if isinstance(value, tuple):
+            items = cast("tuple[object, ...]", value)
+            made = tuple(map(self.of, items))
+            return cast(V, items if all(map(_same, made, items)) else made)
+        if isinstance(value, Node):
+            return cast(V, rewrite(value, self._node))
+        if isinstance(value, ToolSpec):
+            fields = {name: (held, self.of(held)) for name, held in vars(value).items()}
+            changed = {name: new for name, (old, new) in fields.items() if new is not old}
+            return cast(V, value.replace(**changed)) if changed else value
         if not isinstance(value, BaseAgent | AgentTool):
             return value
         if id(value) not in self._made:
             make = self._agent if isinstance(value, BaseAgent) else self._tool
             self._made[id(value)] = (value, make(cast(Any, value)))
         return cast(V, self._made[id(value)][1])
+
+    def _node(self, node: Node) -> Node:
+        # Others are made over by their fields, which only their class knows.
+        if isinstance(node, NativeNode | KnownNativeNode):
+            value = self.of(node.native.value)
+            return node if value is node.native.value else node.replace(native=Native(value))
+        if isinstance(node, AgentNode) and (tools := self.of(node.tools)) is not node.tools:
+            return node.replace(tools=tools)
+        return node
 
     def _tool(self, tool: AgentTool) -> AgentTool:
         made = copy.copy(tool)
@@ -165,6 +173,17 @@ def _as_node(agent: LlmAgent) -> AgentNode:
     return AgentNode(name=agent.name, output_schema=agent.output_schema or UNSET)
 
 
+class _Named(BaseLlm):
+    """The name of a model, which is never asked, since the plugin answers first."""
+
+    async def generate_content_async(
+        self, llm_request: LlmRequest, stream: bool = False
+    ) -> AsyncGenerator[LlmResponse, None]:
+        """Refuse."""
+        raise MockError(f"No script answers for model {self.model!r}.")
+        yield  # pyright: ignore[reportUnreachable]  # which makes this a generator
+
+
 class Unscripted(AddedPlugin):
     """Answers for every model that no script plays, such as that of an agent which a tool makes as it runs.
 
@@ -189,7 +208,13 @@ class Unscripted(AddedPlugin):
     async def before_agent_callback(
         self, *, agent: BaseAgent, callback_context: CallbackContext
     ) -> types.Content | None:
-        """Answer in place of another process."""
+        """Answer in place of another process, and keep ADK from looking up a model by its name.
+
+        ADK does so before it asks this plugin for the answer, and fails where it does not know the name.
+        """
+        if isinstance(agent, LlmAgent) and not isinstance(model := model_of(agent), BaseLlm):
+            ctx = private.invocation(callback_context)
+            ctx.agent = agent.model_copy(update={"model": _Named(model=model or "")})
         if (node := unanswered_remote(agent)) is None:
             return None
         model = self._remote_for(node, node.name)

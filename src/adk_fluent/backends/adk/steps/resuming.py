@@ -10,9 +10,11 @@ from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.invocation_context import InvocationContext
 from google.adk.events.event import Event
 
+from adk_fluent.backends.adk.events.signals import unanswered
 from adk_fluent.backends.adk.steps.checkpoints import is_below
 from adk_fluent.backends.adk.steps.leaves import Events, FluentAgent, waits
 from adk_fluent.backends.adk.steps.tree import ancestors
+from adk_fluent.ir.tools import ASKED_BY_ADK
 
 
 def outermost(agent: BaseAgent, ctx: InvocationContext) -> tuple[BaseAgent, InvocationContext] | None:
@@ -42,13 +44,14 @@ async def while_waiting(agent: BaseAgent, ctx: InvocationContext, events: Events
     """The events of a model agent, which neither goes on nor ends while it, or one below it, waits.
 
     An agent that waits does nothing while others are answered: ADK would ask its model again each time.
-    Answered one of two calls, ADK 1.x asks the model again at once, with the other one open, and takes the
-    agent for done; so it does where somebody below the agent waits again. What follows a new call is left to
+    With one of two calls answered, ADK asks the model again at once, with the other one open: 1.x always, 2.x
+    where a long-running tool gave something. ADK 1.x then takes the agent for done; so it does where an agent
+    below this one waits again. What follows a new call is left to
     ADK: 2.x asks the model once more, so that it can say what it waits for.
     """
     made: set[str | None] = set()
     async with aclosing(events) as run:
-        if _is_passed_over(ctx) and waits(agent, ctx):
+        if waits(agent, ctx) and (_is_passed_over(ctx) or _hears_results_only(agent, ctx)):
             return
         async for event in run:
             own = event.author == agent.name
@@ -66,12 +69,29 @@ async def while_waiting(agent: BaseAgent, ctx: InvocationContext, events: Events
 
 def _is_passed_over(ctx: InvocationContext) -> bool:
     """Whether the run goes on with answers of which none is for this branch, or what is below it."""
+    run, answered = _answered(ctx)
+    asked = {call.id for event in run if is_below(event, ctx.branch) for call in event.get_function_calls()}
+    return bool(answered) and asked.isdisjoint(answered)
+
+
+def _hears_results_only(agent: BaseAgent, ctx: InvocationContext) -> bool:
+    """Whether the answers for this agent's own calls leave nothing to run but its model, and some are open.
+
+    An approval or a credential lets a tool run. A result only goes to the model, which has to wait.
+    """
+    run, answered = _answered(ctx)
+    own = [event for event in run if event.author == agent.name and is_below(event, ctx.branch)]
+    heard = {call.name for event in own for call in event.get_function_calls() if call.id in answered}
+    open_calls = unanswered(run).keys()
+    waiting = any(call.id in open_calls for event in own for call in event.get_function_calls())
+    return bool(heard) and heard.isdisjoint(ASKED_BY_ADK) and waiting
+
+
+def _answered(ctx: InvocationContext) -> tuple[list[Event], set[str | None]]:
+    """The events of this run, and the ids of the calls that the user's last message answers."""
     run = [event for event in ctx.session.events if event.invocation_id == ctx.invocation_id]
     messages = [event for event in run if event.author == "user" and event.get_function_responses()]
-    if not messages:
-        return False
-    asked = {call.id for event in run if is_below(event, ctx.branch) for call in event.get_function_calls()}
-    return asked.isdisjoint(answer.id for answer in messages[-1].get_function_responses())
+    return run, {answer.id for event in messages[-1:] for answer in event.get_function_responses()}
 
 
 def _checkpoints(events: Iterable[Event]) -> tuple[dict[str, dict[str, Any]], dict[str, bool]]:
