@@ -1,4 +1,4 @@
-"""Which values are written in vain: certainly, on every way a run can take, or nothing is said."""
+"""Dead writes: the analysis reports only values that are certainly lost, on every way a run can take."""
 
 from __future__ import annotations
 
