@@ -1,4 +1,4 @@
-"""An instruction that is made with a constant which names a key says so, if the value was meant."""
+"""Names of keys that an f-string puts into an instruction, where the value was meant."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An agent whose model is told nothing is noted, and a tool that says too little of itself."""
+"""Notes on agents without an instruction, and on tools without a description."""
 
 from __future__ import annotations
 
