@@ -50,7 +50,6 @@ LATER: Final = (
     "eval",
     "expr",
     "inspection",
-    "ir",
     "local",
     "middleware",
     "patterns",

@@ -14,8 +14,8 @@ from adk_fluent.analysis.walk.side_effects import owner_of
 from adk_fluent.context.spec import Context
 from adk_fluent.ir import execution
 from adk_fluent.ir.annotations import ExecutionBoundary, TransformSpec
+from adk_fluent.ir.fields import is_temporary
 from adk_fluent.ir.nodes import CaptureNode
-from adk_fluent.ir.scopes import is_temporary
 from adk_fluent.state.effects import Copies, Holds, Needs, Removes, Sets, Transform, Writes, all_effects
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from adk_fluent.analysis.values.read import Read
 from adk_fluent.analysis.words import Words, words_in
 from adk_fluent.ir.annotations import EdgeSemantics
 from adk_fluent.ir.execution import InOrder
-from adk_fluent.ir.passing import Passage
+from adk_fluent.ir.passage import Passage
 
 
 @dataclass(slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from adk_fluent.analysis.plan import Plan, Step
 from adk_fluent.ir.execution import STEP_BY_STEP
-from adk_fluent.ir.passing import Passage, changing_hooks, leaving, passages
+from adk_fluent.ir.passage import Passage, changing_hooks, leaving, passages
 
 NOWHERE: Mapping[int, Passage] = {}
 

@@ -8,7 +8,7 @@ from typing import Any, Final, NoReturn
 
 from adk_fluent.ir import execution
 from adk_fluent.ir.base import Node
-from adk_fluent.ir.naming import NameGiver, named_nodes
+from adk_fluent.ir.node_names import NameGiver, named_nodes
 
 _put: Final = object.__setattr__
 Branch = tuple[int, ...]

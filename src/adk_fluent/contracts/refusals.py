@@ -39,9 +39,8 @@ from adk_fluent.errors import (
 from adk_fluent.ir.annotations import NO_ANNOTATIONS
 from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.execution import STEP_BY_STEP, FirstMatch
-from adk_fluent.ir.graph import inevitable_transfers, transfers
-from adk_fluent.ir.naming import RESERVED, check_name
-from adk_fluent.ir.nesting import MAX_DEPTH, depth
+from adk_fluent.ir.graph import MAX_DEPTH, depth, inevitable_transfers, transfers
+from adk_fluent.ir.node_names import RESERVED, check_name
 from adk_fluent.ir.nodes import (
     AgentNode,
     FallbackNode,
@@ -53,7 +52,7 @@ from adk_fluent.ir.nodes import (
     SequenceNode,
     TransformNode,
 )
-from adk_fluent.ir.passing import passages
+from adk_fluent.ir.passage import passages
 from adk_fluent.ir.tools import GenerateOptions, agents_inside, tool_name
 from adk_fluent.spelling import did_you_mean
 

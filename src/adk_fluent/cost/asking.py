@@ -23,7 +23,7 @@ from adk_fluent.cost.requests import around_words, longest_answer, told
 from adk_fluent.cost.traffic import TrafficAssumptions
 from adk_fluent.errors import ArgumentError
 from adk_fluent.ir.nodes import AgentNode, ModelSelectorNode
-from adk_fluent.ir.passing import Passage
+from adk_fluent.ir.passage import Passage
 
 Way = Literal["expected", "low", "high"]
 """Which way is taken where nothing was said: as is likely, or the cheapest, or the dearest."""

@@ -57,8 +57,8 @@ from adk_fluent.expr.arguments import (
     positive_number,
 )
 from adk_fluent.expr.base import Step
-from adk_fluent.ir.matching import Predicate, plain
 from adk_fluent.ir.nodes import CaptureNode
+from adk_fluent.ir.predicates import Predicate, plain
 
 if TYPE_CHECKING:
     from google.adk.models import BaseLlm

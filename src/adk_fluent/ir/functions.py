@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar, cast
 from adk_fluent.errors import ArgumentError
 from adk_fluent.ir.fields import StateFieldRef, state_key
 from adk_fluent.ir.frozen import Frozen, frozen
-from adk_fluent.ir.sighting import NO_SIGHTINGS, Sighting, Sightings
+from adk_fluent.ir.sightings import NO_SIGHTINGS, Sighting, Sightings
 
 F = TypeVar("F", bound=Callable[..., Any])
 

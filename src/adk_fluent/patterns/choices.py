@@ -14,7 +14,7 @@ from adk_fluent.expr.base import Expr
 from adk_fluent.expr.route import Route
 from adk_fluent.expr.transforms import S
 from adk_fluent.ir.functions import declares
-from adk_fluent.ir.matching import Predicate, StateView, plain
+from adk_fluent.ir.predicates import Predicate, StateView, plain
 from adk_fluent.patterns.parts import answer_key, expression, several, writes
 
 T = TypeVar("T")

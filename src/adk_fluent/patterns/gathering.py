@@ -14,7 +14,7 @@ from adk_fluent.expr.transforms import S
 from adk_fluent.expr.workflow import FanOut, Pipeline
 from adk_fluent.ir.execution import InOrder
 from adk_fluent.ir.functions import declares
-from adk_fluent.ir.matching import StateView, plain
+from adk_fluent.ir.predicates import StateView, plain
 from adk_fluent.patterns.parts import answer_key, expression, several, writes
 
 T = TypeVar("T")

@@ -9,7 +9,7 @@ from adk_fluent.expr.arguments import check_key
 from adk_fluent.expr.base import Expr
 from adk_fluent.expr.steps import until
 from adk_fluent.expr.workflow import Loop, Pipeline
-from adk_fluent.ir.matching import Match, Predicate
+from adk_fluent.ir.predicates import Match, Predicate
 from adk_fluent.patterns.parts import aside, expression, several, writes
 
 T = TypeVar("T")

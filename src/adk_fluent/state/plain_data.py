@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from adk_fluent.errors import SerializationError
-from adk_fluent.ir.scopes import is_temporary
+from adk_fluent.ir.fields import is_temporary
 from adk_fluent.state.field_types import field_type
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""What the comparisons of a route can make of a value of a known type; a run does what `ir.matching` says."""
+"""What the comparisons of a route can make of a value of a known type; runs do what `ir.predicates` says."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final, cast
 
 from adk_fluent.analysis.values.kinds import NUMBERS, TEXT, Kind, kinds, values_of
-from adk_fluent.ir.matching import Match, Predicate
+from adk_fluent.ir.predicates import Match, Predicate
 
 _ORDERS: Final = ("gt", "gte", "lt", "lte")
 _DIGITS: Final = frozenset("0123456789.+-e")

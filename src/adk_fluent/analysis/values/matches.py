@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from adk_fluent.analysis.values.comparing import holds
-from adk_fluent.ir.matching import Match, Predicate
+from adk_fluent.ir.predicates import Match, Predicate
 
 _OTHERS: Final = 20
 """So many earlier comparisons that are neither equality nor a bound are tried on each later value."""

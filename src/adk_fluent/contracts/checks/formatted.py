@@ -14,7 +14,7 @@ from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue
 from adk_fluent.ir.base import rewrite
 from adk_fluent.ir.fields import StateFieldRef
-from adk_fluent.ir.formatting import formatted_in
+from adk_fluent.ir.formatted_texts import formatted_in
 from adk_fluent.ir.functions import source_is_read
 from adk_fluent.ir.nodes import AgentNode
 

@@ -14,7 +14,7 @@ from adk_fluent.contracts.issues import RouteWithoutOtherwise, UnreachableBranch
 from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.ir.execution import FirstMatch
-from adk_fluent.ir.matching import Match, Predicate
+from adk_fluent.ir.predicates import Match, Predicate
 
 
 @check(place=160)

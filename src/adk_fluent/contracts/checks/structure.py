@@ -10,7 +10,7 @@ from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue
 from adk_fluent.ir.base import walk
 from adk_fluent.ir.graph import transfers
-from adk_fluent.ir.naming import resolve_names
+from adk_fluent.ir.node_names import resolve_names
 
 
 @check(place=30)

@@ -11,8 +11,8 @@ from adk_fluent.analysis.plan import Step
 from adk_fluent.contracts.issues import UnknownAccess
 from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue, Severity
+from adk_fluent.ir.adk_objects import is_native
 from adk_fluent.ir.functions import function_name
-from adk_fluent.ir.native import is_native
 
 
 @check(place=230)

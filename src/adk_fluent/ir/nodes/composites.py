@@ -13,7 +13,7 @@ from adk_fluent.ir.fields import StateFieldRef
 from adk_fluent.ir.frozen import kept
 from adk_fluent.ir.functions import access
 from adk_fluent.ir.keys import KeyRead, KeyReads, declared, given_keys, silent
-from adk_fluent.ir.matching import Match, Predicate
+from adk_fluent.ir.predicates import Match, Predicate
 from adk_fluent.ir.resources import Call
 
 NO_LIMIT: Final = 1_000_000
