@@ -17,10 +17,10 @@ from adk_fluent.analysis.values.matches import exhaustive
 from adk_fluent.analysis.walk.side_effects import may_hand_over
 from adk_fluent.ir import execution
 from adk_fluent.ir.base import Node
-from adk_fluent.ir.fields import is_shared
 from adk_fluent.ir.nodes import (
     AgentNode,
 )
+from adk_fluent.ir.state_keys import is_shared
 from adk_fluent.ir.tools import ends_loops
 from adk_fluent.state.effects import Transform, effects_of
 

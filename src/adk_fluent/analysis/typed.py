@@ -9,7 +9,7 @@ from adk_fluent.analysis.facts import Facts
 from adk_fluent.analysis.values.fact import PRESENT, stored_values
 from adk_fluent.analysis.values.kinds import values_of
 from adk_fluent.analysis.values.read import Read
-from adk_fluent.ir.fields import StateFieldRef
+from adk_fluent.ir.state_keys import StateFieldRef
 
 
 @dataclass(frozen=True, slots=True)

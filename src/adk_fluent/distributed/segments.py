@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from adk_fluent.analysis.plan import Step
     from adk_fluent.expr.base import Expr
-    from adk_fluent.ir.fields import StateFieldRef
+    from adk_fluent.ir.state_keys import StateFieldRef
 
 HERE: Final = ExecutionBoundary()
 """What holds of the first segment, which starts without a boundary: JSON, no queue, where the caller is."""

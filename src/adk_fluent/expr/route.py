@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Never, TypeVar, cast
 from adk_fluent.errors import ArgumentError, ExpressionError
 from adk_fluent.expr.arguments import check_key, describe, observer
 from adk_fluent.expr.base import Expr, lift
-from adk_fluent.ir.fields import StateFieldRef
 from adk_fluent.ir.functions import function_name
 from adk_fluent.ir.nodes import RouteNode
 from adk_fluent.ir.predicates import Comparison, Match, Predicate
+from adk_fluent.ir.state_keys import StateFieldRef
 
 T_co = TypeVar("T_co", covariant=True)
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ from adk_fluent.expr.agent import Agent
 from adk_fluent.expr.arguments import describe, observer
 from adk_fluent.expr.base import Expr, Step
 from adk_fluent.expr.workflow import Loop, MapOver, Race, Until
-from adk_fluent.ir.fields import state_key
 from adk_fluent.ir.node_names import check_name
 from adk_fluent.ir.nodes import GateNode, PieceFn, TapFn, TapNode, TransferNode
 from adk_fluent.ir.predicates import Predicate
+from adk_fluent.ir.state_keys import state_key
 
 if TYPE_CHECKING:
     from google.adk.agents.base_agent import BaseAgent as NativeAgent

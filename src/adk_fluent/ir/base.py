@@ -13,7 +13,7 @@ from adk_fluent.ir.frozen import Frozen, freeze
 from adk_fluent.ir.functions import Access
 from adk_fluent.ir.keys import ArtifactUse, KeyReads
 from adk_fluent.ir.resources import Call
-from adk_fluent.ir.sightings import NO_SIGHTINGS, Sightings
+from adk_fluent.ir.state_keys import NO_SIGHTINGS, Sightings
 
 if TYPE_CHECKING:
     from adk_fluent.ir.adk_objects import Native

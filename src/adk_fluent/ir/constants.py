@@ -11,7 +11,7 @@ from enum import Enum
 from types import ModuleType
 from typing import Any, Final, NamedTuple, cast
 
-from adk_fluent.ir.fields import StateFieldRef
+from adk_fluent.ir.state_keys import StateFieldRef
 
 Resolve = Callable[[str], object]
 """Returns the value of a name; raises `LookupError` if it is unknown."""

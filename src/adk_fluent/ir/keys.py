@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, Literal, NamedTuple
 
 from adk_fluent.ir.functions import access, said, shown_by
-from adk_fluent.ir.sightings import Level, Sighting
+from adk_fluent.ir.state_keys import Level, Sighting
 from adk_fluent.ir.template import placeholders
 
 Via = Literal[

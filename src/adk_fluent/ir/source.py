@@ -1,4 +1,4 @@
-"""The state keys that functions use, found in their source; see `sightings`.
+"""The state keys that functions use, found in their source; see `state_keys.Sightings`.
 
 `BodyReader` follows every path of a function body: a forward data-flow analysis on the syntax tree. The fact
 at each point is the set of definite keys (`There`): keys that every path to this point has written or tested.
@@ -21,8 +21,8 @@ from types import CellType, CodeType, FunctionType
 from typing import Any, ClassVar, Final, cast
 from weakref import WeakKeyDictionary
 
-from adk_fluent.ir.sightings import NO_SIGHTINGS, Sighting, Sightings
 from adk_fluent.ir.source_expressions import Expressions
+from adk_fluent.ir.state_keys import NO_SIGHTINGS, Sighting, Sightings
 from adk_fluent.ir.state_names import NOTHING, FunctionSource, There, is_dict_call
 
 _Visitors = Mapping[type[ast.AST], Callable[..., Any]]

@@ -10,8 +10,7 @@ from types import FunctionType
 from typing import Final, TypeGuard
 
 from adk_fluent.ir.constants import bindings, constant
-from adk_fluent.ir.fields import StateFieldRef
-from adk_fluent.ir.sightings import Sightings
+from adk_fluent.ir.state_keys import Sightings, StateFieldRef
 
 FunctionSource = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 There = frozenset[tuple[str, str]]

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from adk_fluent._namespace import Namespace
 from adk_fluent.errors import ArgumentError
-from adk_fluent.ir.fields import StateFieldRef, state_key
 from adk_fluent.ir.functions import only_reads
 from adk_fluent.ir.predicates import Predicate, plain, truth_of
+from adk_fluent.ir.state_keys import StateFieldRef, state_key
 from adk_fluent.prompt.spec import (
     HEADERS,
     UNNAMED,

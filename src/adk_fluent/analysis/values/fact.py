@@ -12,7 +12,7 @@ from typing import Final, Literal, get_args, get_origin
 from adk_fluent.analysis.origins import ANYBODY, InitialValue, Sources
 from adk_fluent.analysis.plan import Step
 from adk_fluent.analysis.values.kinds import values_of
-from adk_fluent.ir.fields import is_shared
+from adk_fluent.ir.state_keys import is_shared
 
 PRESENT: Final = 1
 ABSENT: Final = 2

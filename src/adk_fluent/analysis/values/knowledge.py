@@ -28,7 +28,7 @@ from adk_fluent.analysis.values.fact import (
     untouched,
 )
 from adk_fluent.analysis.values.siblings import Siblings
-from adk_fluent.ir.fields import is_session_scoped, is_temporary
+from adk_fluent.ir.state_keys import is_session_scoped, is_temporary
 
 
 class Knowledge:

@@ -21,8 +21,8 @@ from adk_fluent.analysis.values.fact import (
     written,
 )
 from adk_fluent.analysis.values.knowledge import Knowledge
-from adk_fluent.ir.fields import is_session_scoped
 from adk_fluent.ir.predicates import Match
+from adk_fluent.ir.state_keys import is_session_scoped
 from adk_fluent.state.effects import (
     AtOnce,
     Copies,

@@ -8,7 +8,7 @@ from adk_fluent.analysis.keys.effects import Effects
 from adk_fluent.analysis.origins import WrittenIn
 from adk_fluent.analysis.plan import Step
 from adk_fluent.analysis.values.fact import ABSENT, PRESENT, STATUS, UNKNOWN, Fact, Why
-from adk_fluent.ir.fields import is_session_scoped
+from adk_fluent.ir.state_keys import is_session_scoped
 
 
 class Siblings:

@@ -12,7 +12,7 @@ from adk_fluent.analysis.values.knowledge import Knowledge
 from adk_fluent.ir import execution
 from adk_fluent.ir.functions import access, said, shown_by
 from adk_fluent.ir.nodes import AgentNode
-from adk_fluent.ir.sightings import NO_SIGHTINGS, Sightings
+from adk_fluent.ir.state_keys import NO_SIGHTINGS, Sightings
 
 
 def call_functions(state: Knowledge, step: Step, callbacks: tuple[object, ...]) -> None:

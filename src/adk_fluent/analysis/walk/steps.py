@@ -44,7 +44,6 @@ from adk_fluent.analysis.walk.side_effects import (
 from adk_fluent.ir import execution
 from adk_fluent.ir.annotations import NO_ANNOTATIONS
 from adk_fluent.ir.base import Node
-from adk_fluent.ir.fields import is_temporary
 from adk_fluent.ir.nodes import (
     ArtifactNode,
     CaptureNode,
@@ -52,6 +51,7 @@ from adk_fluent.ir.nodes import (
     NativeNode,
     TransformNode,
 )
+from adk_fluent.ir.state_keys import is_temporary
 
 _ROUNDS: Final = 8
 """Walks of a loop's body at most; each further one must have brought something new about some key."""

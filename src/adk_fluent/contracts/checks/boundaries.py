@@ -13,7 +13,7 @@ from adk_fluent.contracts.issues import BoundaryTempKey, BoundaryType, BoundaryU
 from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue
 from adk_fluent.ir.base import Node, walk
-from adk_fluent.ir.fields import is_temporary
+from adk_fluent.ir.state_keys import is_temporary
 from adk_fluent.ir.tools import agents_inside
 from adk_fluent.state.effects import effects_of
 from adk_fluent.state.plain_data import is_plain

@@ -13,10 +13,10 @@ from adk_fluent.contracts.providing import functions_of
 from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue
 from adk_fluent.ir.base import rewrite
-from adk_fluent.ir.fields import StateFieldRef
 from adk_fluent.ir.formatted_texts import formatted_in
 from adk_fluent.ir.functions import source_is_read
 from adk_fluent.ir.nodes import AgentNode
+from adk_fluent.ir.state_keys import StateFieldRef
 
 
 @check(place=75)

@@ -9,7 +9,7 @@ from adk_fluent.contracts.issues import DeadState, Overwritten
 from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.ir.execution import STEP_BY_STEP
-from adk_fluent.ir.fields import is_session_scoped
+from adk_fluent.ir.state_keys import is_session_scoped
 
 
 @check(place=80)

@@ -11,7 +11,7 @@ from adk_fluent.analysis.values.kinds import fits, named, values_of
 from adk_fluent.contracts.findings.types import mismatch, nearest, shown_type
 from adk_fluent.contracts.issues import SchemaViolation, ScopeMismatch
 from adk_fluent.contracts.report import ContractIssue, Severity
-from adk_fluent.ir.fields import StateFieldRef, is_session_scoped
+from adk_fluent.ir.state_keys import StateFieldRef, is_session_scoped
 from adk_fluent.spelling import Spelling
 from adk_fluent.state.effects import effects_of
 

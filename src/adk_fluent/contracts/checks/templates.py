@@ -16,7 +16,7 @@ from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.execution import PerItem
-from adk_fluent.ir.fields import SCOPES, is_key
+from adk_fluent.ir.state_keys import SCOPES, is_key
 from adk_fluent.ir.template import about_braces, lookalikes
 from adk_fluent.prompt.spec import PromptSpec, Rewrite, When
 from adk_fluent.spelling import Spelling

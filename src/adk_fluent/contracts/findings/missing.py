@@ -14,8 +14,8 @@ from adk_fluent.contracts.issues import BoundaryTempKey, ReadBeforeWrite, ScopeM
 from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.ir import execution
 from adk_fluent.ir.base import Node
-from adk_fluent.ir.fields import SCOPES, is_shared
 from adk_fluent.ir.nodes import TransformNode
+from adk_fluent.ir.state_keys import SCOPES, is_shared
 from adk_fluent.ir.tools import gives_value
 from adk_fluent.state.effects import Needs, all_effects
 

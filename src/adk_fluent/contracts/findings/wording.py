@@ -11,11 +11,10 @@ from adk_fluent.analysis.values.kinds import named
 from adk_fluent.analysis.values.read import Read
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.execution import PerItem
-from adk_fluent.ir.fields import is_key
 from adk_fluent.ir.functions import shown_by
 from adk_fluent.ir.keys import Via
 from adk_fluent.ir.nodes import TransformNode
-from adk_fluent.ir.sightings import Sighting
+from adk_fluent.ir.state_keys import Sighting, is_key
 from adk_fluent.state.schema import defaults_of
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from adk_fluent.ir.base import Node, WrapperNode, node
 from adk_fluent.ir.execution import Execution, Wrapped
 from adk_fluent.ir.functions import Access
 from adk_fluent.ir.keys import KeyRead, KeyReads
-from adk_fluent.ir.sightings import NO_SIGHTINGS, Sightings
+from adk_fluent.ir.state_keys import NO_SIGHTINGS, Sightings
 
 
 @node

@@ -26,7 +26,7 @@ from adk_fluent.ir.keys import (
 )
 from adk_fluent.ir.predicates import Predicate, StateView
 from adk_fluent.ir.resources import Call
-from adk_fluent.ir.sightings import NO_SIGHTINGS, Sightings
+from adk_fluent.ir.state_keys import NO_SIGHTINGS, Sightings
 
 Changes = Mapping[str, Any] | None
 

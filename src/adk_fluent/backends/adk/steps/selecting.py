@@ -36,8 +36,8 @@ from adk_fluent.cost.budget import COST, COUNTED, cost_of_response, countdown, l
 from adk_fluent.cost.choosing import Situation, choose, gives_price, price_in, ranking, unpriced
 from adk_fluent.cost.prices import amount, tokens_of
 from adk_fluent.errors import ArgumentError, ModelError
-from adk_fluent.ir.fields import is_temporary
 from adk_fluent.ir.nodes import ModelSelectorNode
+from adk_fluent.ir.state_keys import is_temporary
 
 CHOSEN = "adk_fluent.model"
 """Metadata of a response, and of its event: the candidate that was asked, by the name it was given."""
