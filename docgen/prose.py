@@ -28,8 +28,6 @@ LATER: Final = (
     "debug",
     "distributed",
     "eval",
-    "expr/remote.py",
-    "ir",
     "local",
     "middleware",
     "serve",

@@ -22,7 +22,7 @@ from adk_fluent.expr.workflow import FanOut, Loop, Pipeline
 from adk_fluent.ir.base import walk
 from adk_fluent.ir.execution import InOrder
 from adk_fluent.ir.functions import declares
-from adk_fluent.ir.matching import Match, Predicate, StateView, plain
+from adk_fluent.ir.predicates import Match, Predicate, StateView, plain
 
 __all__ = [
     "cascade",

@@ -22,7 +22,7 @@ from adk_fluent.config import ExecutionConfig
 from adk_fluent.contracts import check_all
 from adk_fluent.errors import ADKFluentError, ArtifactError, MissingKeyError
 from adk_fluent.ir import ArtifactNode, Match, from_dict, ir_hash, to_dict
-from adk_fluent.ir.files import ANY_FILE
+from adk_fluent.ir.keys import ANY_FILE
 from adk_fluent.state.effects import Needs, Writes, all_effects
 from adk_fluent.testing import mock_backend
 from adk_fluent.viz import to_mermaid

@@ -38,7 +38,7 @@ from adk_fluent.backends.adk.compat import private
 from adk_fluent.backends.adk.steps.scripted import Script, ScriptedLlm
 from adk_fluent.errors import ADKFluentError, MissingKeyError
 from adk_fluent.expr.base import Expr
-from adk_fluent.ir.matching import is_held
+from adk_fluent.ir.predicates import is_held
 from adk_fluent.state import AppScoped, UserScoped
 from adk_fluent.testing import MockBackend, call_tool, mock_backend
 from tests.backends.support import ANYWAY, SERVICES, close, session_service

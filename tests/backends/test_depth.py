@@ -14,7 +14,7 @@ from adk_fluent.contracts import built_in_checks, check_all
 from adk_fluent.errors import ExpressionError
 from adk_fluent.expr.base import Expr
 from adk_fluent.ir import SequenceNode
-from adk_fluent.ir.nesting import MAX_DEPTH, depth
+from adk_fluent.ir.graph import MAX_DEPTH, depth
 from adk_fluent.state import StateSchema
 from tests.backends.support import play, script, speakers
 from tests.samples import TERSE

@@ -32,8 +32,8 @@ from adk_fluent.errors import (
     ToolError,
 )
 from adk_fluent.expr.base import Expr
-from adk_fluent.ir.matching import Match
 from adk_fluent.ir.nodes import AgentNode
+from adk_fluent.ir.predicates import Match
 from adk_fluent.testing import MockBackend, call_tool, mock_backend
 from tests.backends.support import ANYWAY, each, play, raises_from, script
 from tests.cli.gemini import Behaviour, Gemini, serve_models

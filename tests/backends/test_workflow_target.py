@@ -45,9 +45,9 @@ from adk_fluent.errors import (
     UnsupportedNodeError,
 )
 from adk_fluent.expr.base import Expr
+from adk_fluent.ir.adk_objects import Native
 from adk_fluent.ir.annotations import Annotations, EdgeSemantics
 from adk_fluent.ir.base import Node
-from adk_fluent.ir.native import Native
 from adk_fluent.ir.nodes import (
     NODE_TYPES,
     AgentNode,

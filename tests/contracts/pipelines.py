@@ -22,7 +22,7 @@ from adk_fluent.expr.artifacts import ArtifactStep
 from adk_fluent.expr.base import Expr
 from adk_fluent.expr.transforms import Transform
 from adk_fluent.ir import ArtifactNode, TransferNode, TransformNode, declares, resolve_names, rewrite, walk
-from adk_fluent.ir.scopes import is_session_scoped
+from adk_fluent.ir.state_keys import is_session_scoped
 from adk_fluent.state import StateSchema
 from adk_fluent.testing import call_tool
 from tests.artifacts import operations as artifacts

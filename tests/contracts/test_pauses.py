@@ -19,7 +19,7 @@ from adk_fluent.contracts import check_all, check_pauses
 from adk_fluent.errors import MissingKeyError, PredicateError, StateGuardError
 from adk_fluent.expr.base import Expr
 from adk_fluent.ir import declares
-from adk_fluent.ir.matching import Predicate
+from adk_fluent.ir.predicates import Predicate
 from adk_fluent.testing import call_tool, mock_backend
 from tests.backends.support import called, replies, script, speakers
 from tests.contracts.corpus.pauses import ASK, PAUSES, PAYER, READERS, X

@@ -18,7 +18,7 @@ from adk_fluent.errors import ADKFluentError, BoundaryError
 from adk_fluent.expr.base import Expr
 from adk_fluent.ir import Node, ParallelNode, RaceNode, SequenceNode, TransformNode, declares, rewrite, walk
 from adk_fluent.ir._generated import ADK_VERSION
-from adk_fluent.ir.scopes import is_temporary
+from adk_fluent.ir.state_keys import is_temporary
 from adk_fluent.testing import mock_backend
 from tests.backends.support import system
 from tests.contracts.pipelines import Failure, Sample, sample

@@ -9,7 +9,7 @@ from adk_fluent import Agent, Route, S
 from adk_fluent.errors import ArgumentError, ExpressionError
 from adk_fluent.expr.base import Expr
 from adk_fluent.ir import RouteNode, TransformNode
-from adk_fluent.ir.matching import Match, Predicate
+from adk_fluent.ir.predicates import Match, Predicate
 from tests.samples import count_words, is_done, is_urgent
 
 a, b, c = Agent("a"), Agent("b"), Agent("c")

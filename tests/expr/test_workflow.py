@@ -21,7 +21,7 @@ from adk_fluent.ir import (
     SequenceNode,
     TransformNode,
 )
-from adk_fluent.ir.matching import Match
+from adk_fluent.ir.predicates import Match
 from tests.samples import count_words, is_done, look
 
 a, b, c = Agent("a"), Agent("b"), Agent("c")

@@ -55,8 +55,8 @@ from adk_fluent.ir import (
     topological_order,
     walk,
 )
+from adk_fluent.ir.adk_objects import Native
 from adk_fluent.ir.execution import WAYS, HandOver, Leaf
-from adk_fluent.ir.native import Native
 from adk_fluent.viz.mermaid import to_mermaid
 from tests.samples import count_words, is_done, look
 

@@ -21,7 +21,7 @@ from adk_fluent.ir.functions import (
     function_name,
     import_path,
 )
-from adk_fluent.ir.matching import Match
+from adk_fluent.ir.predicates import Match
 from adk_fluent.ir.tools import is_idempotent
 from adk_fluent.tools.sources import FunctionTool
 from tests import samples

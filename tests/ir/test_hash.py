@@ -13,8 +13,8 @@ from pydantic import BaseModel
 from adk_fluent import Agent, Route, S, gate, until
 from adk_fluent.ir import Node, ir_hash
 from adk_fluent.ir.codec import value_hash
-from adk_fluent.ir.matching import Predicate, StateView
 from adk_fluent.ir.nodes import TransformFn
+from adk_fluent.ir.predicates import Predicate, StateView
 from tests.limits import LIMIT
 from tests.samples import EXPRESSIONS, NODES, add, is_done, typed
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from adk_fluent.ir import AgentNode
-from adk_fluent.ir.scopes import is_key
+from adk_fluent.ir.state_keys import is_key
 from adk_fluent.ir.template import Placeholder, all_keys, placeholders, required_keys
 
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from adk_fluent import Agent, P, StateSchema
 from adk_fluent.errors import ArgumentError, ExpressionError, MissingKeyError, PredicateError
 from adk_fluent.ir import from_dict, to_dict
-from adk_fluent.ir.matching import Match
+from adk_fluent.ir.predicates import Match
 from adk_fluent.ir.template import Segment
 from adk_fluent.prompt import Arrangement, PromptSpec
 from adk_fluent.prompt.spec import Rewrite

@@ -9,7 +9,7 @@ import pytest
 from adk_fluent import StateSchema
 from adk_fluent.errors import TransformError
 from adk_fluent.ir import TransformNode
-from adk_fluent.ir.scopes import is_session_scoped
+from adk_fluent.ir.state_keys import is_session_scoped
 from adk_fluent.state import UserScoped
 from adk_fluent.state.delta import ReadOnlyState, changes
 from tests.samples import typed

@@ -20,7 +20,7 @@ from adk_fluent.analysis.values.updates import EFFECTS, apply_transform
 from adk_fluent.errors import ADKFluentError, ArgumentError, MissingKeyError, TransformError
 from adk_fluent.ir import Access, TransformNode, declares, from_dict, ir_hash, to_dict
 from adk_fluent.ir.frozen import Frozen
-from adk_fluent.ir.scopes import is_session_scoped
+from adk_fluent.ir.state_keys import is_session_scoped
 from adk_fluent.state import effects
 from adk_fluent.state.delta import ReadOnlyState, changes
 from adk_fluent.state.effects import (

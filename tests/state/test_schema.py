@@ -30,7 +30,7 @@ from adk_fluent.errors import (
     UnknownFieldError,
 )
 from adk_fluent.ir import from_dict, ir_hash, to_dict
-from adk_fluent.ir.fields import state_key
+from adk_fluent.ir.state_keys import state_key
 from adk_fluent.state import (
     AppScoped,
     CapturedBy,

@@ -23,7 +23,7 @@ from adk_fluent.ir import (
     RemoteAgentNode,
     SequenceNode,
 )
-from adk_fluent.ir.native import Native
+from adk_fluent.ir.adk_objects import Native
 from adk_fluent.state import declares
 from adk_fluent.viz import to_mermaid, to_outline
 from adk_fluent.viz.edge_routing import data_edges

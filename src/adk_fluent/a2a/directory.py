@@ -14,7 +14,7 @@ from adk_fluent.a2a.protocol.connections import headers_of
 from adk_fluent.errors import ArgumentError, DirectoryError
 from adk_fluent.expr.arguments import words
 from adk_fluent.ir.annotations import AuthConfig
-from adk_fluent.ir.urls import is_url
+from adk_fluent.ir.endpoints import is_url
 from adk_fluent.middleware.arguments import flag, of_type, positive
 
 if TYPE_CHECKING:

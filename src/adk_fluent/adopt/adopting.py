@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from adk_fluent.config import CompactionConfig, ContextCacheConfig, ExecutionConfig
 from adk_fluent.errors import ArgumentError
 from adk_fluent.expr.base import Expr, adopted
+from adk_fluent.ir.adk_objects import is_native
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.frozen import Frozen, frozen
-from adk_fluent.ir.native import is_native
 
 if TYPE_CHECKING:
     from google.adk.agents.base_agent import BaseAgent

@@ -9,10 +9,10 @@ from adk_fluent.adopt.writer import Writer, given_in_order
 from adk_fluent.adopt.writing import Chain, SourceCall, named, text
 from adk_fluent.errors import ArgumentError
 from adk_fluent.expr.arguments import METHODS, method_of
+from adk_fluent.ir.adk_objects import object_path
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.execution import InOrder, Repeated
 from adk_fluent.ir.functions import Access, access
-from adk_fluent.ir.native import object_path
 from adk_fluent.ir.nodes import (
     CALLBACK_FIELDS,
     AgentNode,

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from adk_fluent.adopt.writer import Writer, given_in_order
 from adk_fluent.adopt.writing import SourceCall, named, text
+from adk_fluent.ir.adk_objects import object_path
 from adk_fluent.ir.base import Node
-from adk_fluent.ir.native import object_path
 
 
 def notes(writer: Writer, node: Node) -> Iterator[SourceCall]:

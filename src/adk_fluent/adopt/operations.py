@@ -16,7 +16,7 @@ from adk_fluent.context.sources import Scratchpads
 from adk_fluent.context.spec import Context
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.functions import access
-from adk_fluent.ir.matching import Match
+from adk_fluent.ir.predicates import Match
 from adk_fluent.prompt import spec as prompts
 from adk_fluent.prompt.text import HEADERS, UNNAMED
 from adk_fluent.state.operations.base import StateOperation

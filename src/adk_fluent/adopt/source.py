@@ -9,9 +9,9 @@ from typing import Any, Final, cast
 from adk_fluent.adopt.writer import Writer
 from adk_fluent.adopt.writing import assignment, imports
 from adk_fluent.expr.base import Expr
+from adk_fluent.ir.adk_objects import is_native, object_path
 from adk_fluent.ir.base import Node, rewrite, root_of
 from adk_fluent.ir.frozen import Frozen
-from adk_fluent.ir.native import is_native, object_path
 
 
 @dataclass(frozen=True, slots=True)

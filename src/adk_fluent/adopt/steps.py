@@ -13,7 +13,7 @@ from adk_fluent.errors import ArgumentError
 from adk_fluent.ir import nodes
 from adk_fluent.ir.annotations import TransformSpec
 from adk_fluent.ir.base import Node
-from adk_fluent.ir.matching import Match
+from adk_fluent.ir.predicates import Match
 
 
 def _members(writer: Writer, node: Node, kind: str, sign: str, *more: str) -> Chain:

@@ -21,10 +21,10 @@ from pydantic import BaseModel
 
 from adk_fluent.adopt.operations import OPERATIONS
 from adk_fluent.adopt.writing import Unwritable, Writing, named, text
+from adk_fluent.ir.adk_objects import configured, object_path
 from adk_fluent.ir.annotations import AuthConfig
-from adk_fluent.ir.fields import StateFieldRef
 from adk_fluent.ir.functions import import_path
-from adk_fluent.ir.native import configured, object_path
+from adk_fluent.ir.state_keys import StateFieldRef
 from adk_fluent.tools.sources import Credential
 
 

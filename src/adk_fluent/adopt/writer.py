@@ -9,9 +9,9 @@ from typing import Any, Final, NoReturn, cast
 from adk_fluent.adopt.values import written
 from adk_fluent.adopt.writing import Chain, NameTable, SourceCall, Unwritable, assignment, flat, text
 from adk_fluent.errors import ArgumentError
+from adk_fluent.ir.adk_objects import object_path
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.frozen import Frozen
-from adk_fluent.ir.native import object_path
 from adk_fluent.ir.nodes import ArtifactNode, CaptureNode, GateNode, TapNode, TransferNode, TransformNode
 
 _INLINE: Final = (TransformNode, CaptureNode, GateNode, TapNode, TransferNode, ArtifactNode)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from adk_fluent.analysis.plan import Step
 from adk_fluent.analysis.values.fact import ABSENT, PRESENT, UNKNOWN
 from adk_fluent.ir import execution
-from adk_fluent.ir.files import ANY_FILE, ArtifactUse
+from adk_fluent.ir.keys import ANY_FILE, ArtifactUse
 
 if TYPE_CHECKING:
     from adk_fluent.analysis.facts import Facts

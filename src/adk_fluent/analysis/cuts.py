@@ -23,13 +23,13 @@ from adk_fluent.context.spec import Context
 from adk_fluent.ir import execution
 from adk_fluent.ir.annotations import ExecutionBoundary, TransformSpec
 from adk_fluent.ir.nodes import CaptureNode
-from adk_fluent.ir.scopes import is_temporary
+from adk_fluent.ir.state_keys import is_temporary
 from adk_fluent.state.effects import Copies, Holds, Needs, Removes, Sets, Transform, Writes, all_effects
 
 if TYPE_CHECKING:
     from adk_fluent.analysis.data_flow import Read
     from adk_fluent.analysis.facts import Facts
-    from adk_fluent.ir.fields import StateFieldRef
+    from adk_fluent.ir.state_keys import StateFieldRef
 
 _FRAME_FIELDS: Final = frozenset({"name", "description", "children", "annotations"})
 """The fields of a sequence that can be cut: each part keeps the same values."""

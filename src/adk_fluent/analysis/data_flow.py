@@ -32,7 +32,7 @@ from adk_fluent.analysis.values.key_effects import StepKeys
 from adk_fluent.ir.annotations import EdgeSemantics
 from adk_fluent.ir.execution import InOrder
 from adk_fluent.ir.keys import KeyRead, Level, Via
-from adk_fluent.ir.passing import Passage
+from adk_fluent.ir.passage import Passage
 
 Status = Literal["must", "may", "never", "unknown"]
 

@@ -24,7 +24,7 @@ from adk_fluent.analysis.values.comparisons import exhaustive
 from adk_fluent.ir import execution
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.nodes import AgentNode
-from adk_fluent.ir.scopes import is_shared
+from adk_fluent.ir.state_keys import is_shared
 from adk_fluent.ir.tools import ends_loops
 from adk_fluent.state.effects import Transform, effects_of
 

@@ -17,10 +17,10 @@ from adk_fluent.analysis.values.key_effects import Effects
 from adk_fluent.analysis.values.kinds import values_of
 from adk_fluent.analysis.visibility import visibility_of
 from adk_fluent.ir.base import Node, root_of
-from adk_fluent.ir.fields import StateFieldRef
 from adk_fluent.ir.functions import shown_around
-from adk_fluent.ir.nesting import MAX_DEPTH, depth
+from adk_fluent.ir.graph import MAX_DEPTH, depth
 from adk_fluent.ir.nodes import AgentNode
+from adk_fluent.ir.state_keys import StateFieldRef
 from adk_fluent.spelling import Spelling
 from adk_fluent.state.schema import defaults_of
 

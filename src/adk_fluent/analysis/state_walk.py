@@ -54,7 +54,7 @@ from adk_fluent.ir import execution
 from adk_fluent.ir.annotations import NO_ANNOTATIONS
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.nodes import ArtifactNode, CaptureNode, GateNode, NativeNode, TransformNode
-from adk_fluent.ir.scopes import is_temporary
+from adk_fluent.ir.state_keys import is_temporary
 
 
 def flow_of(

@@ -10,9 +10,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from adk_fluent.errors import ArtifactError, MissingKeyError
-from adk_fluent.ir.files import ANY_FILE, USER_SCOPE, ArtifactUse, Use
-from adk_fluent.ir.keys import KeyRead, KeyReads, Level
-from adk_fluent.ir.matching import StateView, lost
+from adk_fluent.ir.keys import ANY_FILE, USER_SCOPE, ArtifactUse, KeyRead, KeyReads, Level, Use
+from adk_fluent.ir.predicates import StateView, lost
 from adk_fluent.ir.template import Placeholder, placeholders, render
 from adk_fluent.spelling import Namespace
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from adk_fluent.ir.files import ANY_FILE, ArtifactUse
 from adk_fluent.ir.frozen import Frozen, frozen
 from adk_fluent.ir.functions import NO_ACCESS, Access
+from adk_fluent.ir.keys import ANY_FILE, ArtifactUse
 from adk_fluent.tools.spec import ToolGroup, together
 
 Kind = Literal["save", "load", "list"]

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from adk_fluent.errors import ArgumentError
 from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.execution import FirstMatch, Repeated
-from adk_fluent.ir.matching import Match
 from adk_fluent.ir.nodes import AgentNode
+from adk_fluent.ir.predicates import Match
 from adk_fluent.state.answers import answer_type, asked_schema
 from adk_fluent.state.faults import fault
 

@@ -7,7 +7,7 @@ from typing import Any, Final, cast
 
 from adk_fluent.backends.events import AgentEvent, Pending
 from adk_fluent.errors import ArgumentError
-from adk_fluent.ir.scopes import is_temporary
+from adk_fluent.ir.state_keys import is_temporary
 from adk_fluent.state.delta import detached
 
 

@@ -16,7 +16,7 @@ from adk_fluent.state import declares
 if TYPE_CHECKING:
     from google.adk.models import BaseLlm
 
-    from adk_fluent.ir.matching import StateView
+    from adk_fluent.ir.predicates import StateView
 
 T = TypeVar("T", bound=BaseModel)
 

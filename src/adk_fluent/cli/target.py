@@ -16,8 +16,8 @@ from typing import Any, Final, cast
 
 from adk_fluent.cli.errors import UsageError, one_line
 from adk_fluent.expr.base import Expr
+from adk_fluent.ir.adk_objects import is_native
 from adk_fluent.ir.base import walk
-from adk_fluent.ir.native import is_native
 from adk_fluent.ir.tools import agents_inside
 from adk_fluent.spelling import did_you_mean
 

@@ -10,11 +10,10 @@ from adk_fluent.context.entries import Scene, Selection, text
 from adk_fluent.context.spec import Context
 from adk_fluent.context.view import ContextView, any_of
 from adk_fluent.errors import ContextError
-from adk_fluent.ir.files import ArtifactUse
 from adk_fluent.ir.frozen import frozen
 from adk_fluent.ir.functions import Access, access, function_name
-from adk_fluent.ir.keys import KeyRead, declared
-from adk_fluent.ir.matching import Predicate, at_once, holds
+from adk_fluent.ir.keys import ArtifactUse, KeyRead, declared
+from adk_fluent.ir.predicates import Predicate, at_once, holds
 
 if TYPE_CHECKING:
     from adk_fluent.context.helper_requests import Selecting

@@ -13,7 +13,7 @@ from adk_fluent.context.view import ContextView
 from adk_fluent.errors import MissingKeyError
 from adk_fluent.ir.frozen import frozen
 from adk_fluent.ir.keys import KeyRead
-from adk_fluent.ir.matching import is_held, lost
+from adk_fluent.ir.predicates import is_held, lost
 from adk_fluent.ir.template import Placeholder, all_keys, placeholders, render
 
 if TYPE_CHECKING:

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 from adk_fluent.errors import ArgumentError
 from adk_fluent.ir.annotations import ContextSpec
-from adk_fluent.ir.files import ArtifactUse
 from adk_fluent.ir.frozen import Frozen, frozen
 from adk_fluent.ir.functions import NO_ACCESS, Access, function_name, source_unread
-from adk_fluent.ir.keys import KeyRead, KeyReads
+from adk_fluent.ir.keys import ArtifactUse, KeyRead, KeyReads
 
 if TYPE_CHECKING:
     from adk_fluent.context.control import WriteNotes

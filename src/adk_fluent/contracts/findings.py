@@ -17,7 +17,7 @@ from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.ir import execution
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.nodes import TransformNode
-from adk_fluent.ir.scopes import SCOPES, is_shared
+from adk_fluent.ir.state_keys import SCOPES, is_shared
 from adk_fluent.ir.tools import gives_value
 from adk_fluent.spelling import Spelling
 from adk_fluent.state.effects import Needs, all_effects

@@ -17,8 +17,7 @@ from adk_fluent.ir.execution import PerItem
 from adk_fluent.ir.functions import shown_around, shown_by
 from adk_fluent.ir.keys import Via
 from adk_fluent.ir.nodes import TransformNode
-from adk_fluent.ir.scopes import is_key
-from adk_fluent.ir.sighting import Sighting
+from adk_fluent.ir.state_keys import Sighting, is_key
 from adk_fluent.state.schema import defaults_of
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from adk_fluent.analysis.facts import Facts
 from adk_fluent.contracts.report import ContractIssue
 from adk_fluent.errors import ArgumentError
 from adk_fluent.ir.base import Node
-from adk_fluent.ir.matching import plain
+from adk_fluent.ir.predicates import plain
 
 Checker = Callable[[Node], Iterable[ContractIssue]]
 """A check that a user adds."""

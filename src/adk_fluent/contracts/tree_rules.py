@@ -22,12 +22,11 @@ from adk_fluent.errors import (
 )
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.execution import STEP_BY_STEP
-from adk_fluent.ir.graph import inevitable_transfers, transfers
-from adk_fluent.ir.nesting import MAX_DEPTH, depth
+from adk_fluent.ir.graph import MAX_DEPTH, depth, inevitable_transfers, transfers
 from adk_fluent.ir.nodes import (
     TransformNode,
 )
-from adk_fluent.ir.passing import passages
+from adk_fluent.ir.passage import passages
 from adk_fluent.spelling import did_you_mean
 
 

@@ -10,8 +10,8 @@ from adk_fluent.cost.traffic import TrafficAssumptions
 from adk_fluent.errors import ArgumentError
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.execution import FirstMatch
-from adk_fluent.ir.matching import Match
 from adk_fluent.ir.nodes import AgentNode
+from adk_fluent.ir.predicates import Match
 from adk_fluent.ir.tools import ToolSpec, innermost
 
 

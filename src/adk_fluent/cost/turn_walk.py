@@ -19,7 +19,7 @@ from adk_fluent.cost.request_sizes import longest_answer
 from adk_fluent.cost.traffic import TrafficAssumptions
 from adk_fluent.cost.walk_state import ModelCalls, StepOutput, Transcript
 from adk_fluent.ir import execution
-from adk_fluent.ir.passing import Passage
+from adk_fluent.ir.passage import Passage
 from adk_fluent.ir.tools import ends_loops
 
 

@@ -12,7 +12,7 @@ from adk_fluent.context.spec import Context
 from adk_fluent.cost.prices import Price
 from adk_fluent.cost.probabilities import Place, ToolAgents
 from adk_fluent.ir.nodes import ModelSelectorNode
-from adk_fluent.ir.passing import Passage
+from adk_fluent.ir.passage import Passage
 
 
 class ModelCalls(NamedTuple):

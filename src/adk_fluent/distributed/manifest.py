@@ -12,7 +12,7 @@ from adk_fluent.ir.endpoints import place_of_queue
 
 if TYPE_CHECKING:
     from adk_fluent.ir.annotations import TransportConfig
-    from adk_fluent.ir.fields import StateFieldRef
+    from adk_fluent.ir.state_keys import StateFieldRef
 
 VERSION: Final = 1
 """The version of the JSON form."""

@@ -26,14 +26,14 @@ from adk_fluent.ir.base import Node, rewrite, root_of
 from adk_fluent.ir.codec import ir_hash
 from adk_fluent.ir.endpoints import ENGINE, place_of_queue
 from adk_fluent.ir.execution import InOrder
-from adk_fluent.ir.naming import Named, resolve_names
+from adk_fluent.ir.node_names import Named, resolve_names
 
 if TYPE_CHECKING:
     from google.adk.apps import App
 
     from adk_fluent.analysis.plan import Step
     from adk_fluent.expr.base import Expr
-    from adk_fluent.ir.fields import StateFieldRef
+    from adk_fluent.ir.state_keys import StateFieldRef
 
 HERE: Final = ExecutionBoundary()
 """What holds of the first segment, which starts without a boundary: JSON, no queue, where the caller is."""

@@ -10,7 +10,7 @@ from adk_fluent.eval.cases import FluentCase, State, key_of
 from adk_fluent.eval.metrics import CONTAINS, STATE
 from adk_fluent.eval.results import Score
 from adk_fluent.ir.functions import function_name
-from adk_fluent.ir.matching import at_once
+from adk_fluent.ir.predicates import at_once
 
 
 def asserted(

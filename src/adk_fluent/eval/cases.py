@@ -9,7 +9,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, cast, runtime_checkable
 
 from adk_fluent.errors import EvalError
-from adk_fluent.ir.fields import StateFieldRef
+from adk_fluent.ir.state_keys import StateFieldRef
 
 if TYPE_CHECKING:
     from google.genai.types import Content

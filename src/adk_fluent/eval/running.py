@@ -20,7 +20,7 @@ from adk_fluent.eval.report import FluentEvalReport
 from adk_fluent.eval.results import CaseResult, Score, TurnResult, too_low
 from adk_fluent.eval.targets import cut
 from adk_fluent.ir.base import Node
-from adk_fluent.ir.matching import plain
+from adk_fluent.ir.predicates import plain
 from adk_fluent.middleware.caching import bypassed
 
 if TYPE_CHECKING:

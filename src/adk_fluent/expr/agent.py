@@ -24,12 +24,12 @@ from adk_fluent.expr.base import Expr, adopted
 from adk_fluent.expr.declarations import AgentDeclarations, token_limit
 from adk_fluent.expr.options import leaving_out
 from adk_fluent.ir._generated import AGENT_FIELDS, GENERATE_OPTIONS
+from adk_fluent.ir.adk_objects import is_native
 from adk_fluent.ir.annotations import Modality
 from adk_fluent.ir.base import UNSET
-from adk_fluent.ir.fields import StateFieldRef
-from adk_fluent.ir.naming import check_name
-from adk_fluent.ir.native import is_native
+from adk_fluent.ir.node_names import check_name
 from adk_fluent.ir.nodes import AgentNode
+from adk_fluent.ir.state_keys import StateFieldRef
 from adk_fluent.ir.tools import GenerateOptions
 from adk_fluent.prompt.spec import Arrangement, PromptSpec
 from adk_fluent.spelling import did_you_mean

@@ -15,9 +15,9 @@ from adk_fluent.context.spec import Context
 from adk_fluent.errors import ArgumentError, ExpressionError
 from adk_fluent.expr.arguments import check_key, describe, function, observer, one_of
 from adk_fluent.expr.base import Expr, Step
-from adk_fluent.ir.files import USER_SCOPE
-from adk_fluent.ir.matching import Predicate, plain, truth_of
+from adk_fluent.ir.keys import USER_SCOPE
 from adk_fluent.ir.nodes import ArtifactNode, SequenceNode
+from adk_fluent.ir.predicates import Predicate, plain, truth_of
 from adk_fluent.spelling import Namespace, did_you_mean
 from adk_fluent.state.delta import detached
 

@@ -12,14 +12,13 @@ from adk_fluent.errors import ArgumentError, ExpressionError, UnknownMethodError
 from adk_fluent.expr.arguments import describe, observer, unpacked
 from adk_fluent.expr.declarations import Declarations
 from adk_fluent.expr.terminals import Terminals
+from adk_fluent.ir.adk_objects import is_native
 from adk_fluent.ir.annotations import ContextSpec, InstructionSpec
 from adk_fluent.ir.base import UNSET, Node
 from adk_fluent.ir.execution import STEP_BY_STEP, Wrapped
 from adk_fluent.ir.frozen import note_use
 from adk_fluent.ir.functions import function_name
-from adk_fluent.ir.matching import Match, Predicate
-from adk_fluent.ir.naming import check_name, written
-from adk_fluent.ir.native import is_native
+from adk_fluent.ir.node_names import check_name, written
 from adk_fluent.ir.nodes import (
     AgentNode,
     LoopNode,
@@ -35,6 +34,7 @@ from adk_fluent.ir.nodes import (
     TransformFn,
     TransformNode,
 )
+from adk_fluent.ir.predicates import Match, Predicate
 
 if TYPE_CHECKING:
     from google.adk.agents.base_agent import BaseAgent as NativeAgent

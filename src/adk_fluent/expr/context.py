@@ -56,8 +56,8 @@ from adk_fluent.expr.arguments import (
     positive_number,
 )
 from adk_fluent.expr.base import Step
-from adk_fluent.ir.matching import Predicate, plain
 from adk_fluent.ir.nodes import CaptureNode
+from adk_fluent.ir.predicates import Predicate, plain
 from adk_fluent.spelling import Namespace
 
 if TYPE_CHECKING:

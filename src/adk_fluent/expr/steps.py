@@ -12,11 +12,11 @@ from adk_fluent.expr.agent import Agent
 from adk_fluent.expr.arguments import check_key, describe, observer
 from adk_fluent.expr.base import Expr, Step, lift
 from adk_fluent.expr.workflow import Loop, MapOver, Race, Until
-from adk_fluent.ir.fields import StateFieldRef, state_key
 from adk_fluent.ir.functions import function_name
-from adk_fluent.ir.matching import Comparison, Match, Predicate
-from adk_fluent.ir.naming import check_name
+from adk_fluent.ir.node_names import check_name
 from adk_fluent.ir.nodes import GateNode, PieceFn, RouteNode, TapFn, TapNode, TransferNode
+from adk_fluent.ir.predicates import Comparison, Match, Predicate
+from adk_fluent.ir.state_keys import StateFieldRef, state_key
 
 T_co = TypeVar("T_co", covariant=True)
 U = TypeVar("U")

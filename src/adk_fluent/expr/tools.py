@@ -14,10 +14,10 @@ from adk_fluent.expr.arguments import count, describe, positive_number
 from adk_fluent.expr.base import Expr
 from adk_fluent.expr.remote import RemoteAgent
 from adk_fluent.ir.annotations import AuthConfig, RetryConfig
-from adk_fluent.ir.fields import StateFieldRef
+from adk_fluent.ir.endpoints import is_url
 from adk_fluent.ir.functions import Access, keys_of
+from adk_fluent.ir.state_keys import StateFieldRef
 from adk_fluent.ir.tools import sees_caller, tool_name
-from adk_fluent.ir.urls import is_url
 from adk_fluent.middleware.retrying import Retry, Retryable
 from adk_fluent.spelling import Namespace
 from adk_fluent.state.delta import detached

@@ -9,8 +9,8 @@ from adk_fluent.errors import ArgumentError, ExpressionError
 from adk_fluent.expr.arguments import check_key, describe, function, observer, positive
 from adk_fluent.expr.base import Expr, Step
 from adk_fluent.ir.functions import NO_ACCESS, UNKNOWN_ACCESS, Access, keys_of, said
-from adk_fluent.ir.matching import Predicate, StateView, plain, truth_of
 from adk_fluent.ir.nodes import CaptureNode, SequenceNode, TransformFn, TransformNode
+from adk_fluent.ir.predicates import Predicate, StateView, plain, truth_of
 from adk_fluent.spelling import Namespace
 from adk_fluent.state import operations
 from adk_fluent.state.delta import detached

@@ -12,8 +12,7 @@ from adk_fluent.expr.base import Expr, Step, lift
 from adk_fluent.expr.options import leaving_out
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.frozen import Frozen, frozen
-from adk_fluent.ir.matching import Predicate, StateView
-from adk_fluent.ir.naming import check_name
+from adk_fluent.ir.node_names import check_name
 from adk_fluent.ir.nodes import (
     FallbackNode,
     LoopNode,
@@ -23,6 +22,7 @@ from adk_fluent.ir.nodes import (
     SequenceNode,
     StepFn,
 )
+from adk_fluent.ir.predicates import Predicate, StateView
 
 T_co = TypeVar("T_co", covariant=True)
 U = TypeVar("U")

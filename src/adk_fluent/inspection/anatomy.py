@@ -43,8 +43,8 @@ from adk_fluent.inspection.presentation import (
 from adk_fluent.ir.execution import ByModel
 from adk_fluent.ir.functions import function_name, said
 from adk_fluent.ir.nodes import AgentNode
-from adk_fluent.ir.passing import in_words
-from adk_fluent.ir.scopes import is_temporary
+from adk_fluent.ir.passage import in_words
+from adk_fluent.ir.state_keys import is_temporary
 from adk_fluent.state.answers import asked_schema
 
 TRANSFER = "transfer_to_agent"

@@ -23,8 +23,7 @@ from adk_fluent.ir.annotations import (
 )
 from adk_fluent.ir.base import UNSET, Node, Unset, rewrite, walk
 from adk_fluent.ir.functions import Access, declares
-from adk_fluent.ir.matching import Match
-from adk_fluent.ir.naming import Named, resolve_names
+from adk_fluent.ir.node_names import Named, resolve_names
 from adk_fluent.ir.nodes import (
     NODE_TYPES,
     AgentNode,
@@ -47,6 +46,7 @@ from adk_fluent.ir.nodes import (
     TransferNode,
     TransformNode,
 )
+from adk_fluent.ir.predicates import Match
 
 if TYPE_CHECKING:
     from adk_fluent.ir.codec import from_dict, ir_hash, to_dict

@@ -11,10 +11,9 @@ from typing import Any, ClassVar, Final, Literal, Self, cast
 
 from adk_fluent.errors import ArgumentError
 from adk_fluent.ir.endpoints import place_of_queue
-from adk_fluent.ir.files import ArtifactUse
 from adk_fluent.ir.frozen import Frozen, frozen
 from adk_fluent.ir.functions import NO_ACCESS, Access
-from adk_fluent.ir.keys import KeyRead, KeyReads
+from adk_fluent.ir.keys import ArtifactUse, KeyRead, KeyReads
 from adk_fluent.ir.resources import Call
 
 Visibility = Literal["user", "internal", "zero_cost"]

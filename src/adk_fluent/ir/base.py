@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, ClassVar, Final, Self, TypeVar, dataclass_tran
 from adk_fluent.errors import ArgumentError
 from adk_fluent.ir.annotations import NO_ANNOTATIONS, Annotations
 from adk_fluent.ir.execution import Execution, Leaf
-from adk_fluent.ir.files import ArtifactUse
 from adk_fluent.ir.frozen import Frozen, freeze
 from adk_fluent.ir.functions import Access
-from adk_fluent.ir.keys import KeyReads
+from adk_fluent.ir.keys import ArtifactUse, KeyReads
 from adk_fluent.ir.resources import Call
-from adk_fluent.ir.sighting import NO_SIGHTINGS, Sightings
+from adk_fluent.ir.state_keys import NO_SIGHTINGS, Sightings
 
 if TYPE_CHECKING:
-    from adk_fluent.ir.native import Native
+    from adk_fluent.ir.adk_objects import Native
     from adk_fluent.ir.nodes.agents import AgentNode
 
 
@@ -58,9 +57,9 @@ class Node(Frozen):
     speaks: ClassVar[bool] = False
     """True if it answers itself, by a model or another program."""
     asks: ClassVar[bool] = False
-    """Whether it asks a person."""
+    """True if the node itself asks a person and waits for the answer."""
     opaque: ClassVar[bool] = False
-    """Whether it cannot be seen what runs in it."""
+    """True if the analysis cannot see the parts that run inside the node."""
 
     name: str = ""
     annotations: Annotations = NO_ANNOTATIONS
@@ -83,22 +82,22 @@ class Node(Frozen):
 
     @property
     def as_given(self) -> Native | None:
-        """What was made with ADK alone and runs in the node's place as it was given."""
+        """The agent or workflow of ADK's that runs unchanged in the node's place; `None` for other nodes."""
         return None
 
     @property
     def returns(self) -> object | None:
-        """The type that its answer must have; `None` for text, and where it says nothing itself."""
+        """The type that its answer must have; `None` for text, and for a node that does not answer itself."""
         return None
 
     @property
     def templates(self) -> tuple[str, ...]:
-        """The texts whose placeholders must be filled whenever it runs, or asks."""
+        """The texts with placeholders that every run of the node must fill from the state."""
         return ()
 
     @property
     def seen(self) -> Sightings:
-        """What the source of what runs in it shows of the keys that it touches."""
+        """The uses of state that the source of the code in this node shows."""
         return NO_SIGHTINGS
 
     @property

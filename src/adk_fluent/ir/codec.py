@@ -18,24 +18,27 @@ from types import CodeType, FunctionType, GenericAlias, MethodType, UnionType
 from typing import Any, Final, Union, cast, get_args, get_origin
 
 from adk_fluent.errors import CodecError, InvalidNameError, on_one_line
+from adk_fluent.ir.adk_objects import Native, is_native, object_at, object_path
 from adk_fluent.ir.annotations import Annotations
 from adk_fluent.ir.base import UNSET, Node, root_of
-from adk_fluent.ir.fields import StateFieldRef
 from adk_fluent.ir.frozen import Frozen
 from adk_fluent.ir.functions import bound_values, find, import_path, lasting, rebound_cells
-from adk_fluent.ir.naming import check_name
-from adk_fluent.ir.native import Native, is_native, object_at, object_path
+from adk_fluent.ir.node_names import check_name
 from adk_fluent.ir.nodes import NODE_TYPES
+from adk_fluent.ir.state_keys import StateFieldRef
 
 Json = Any
 VERSION: Final = 1
 _NODES: Final = {cls.__name__: cls for cls in NODE_TYPES}
 _OWN_PACKAGE: Final = __name__.partition(".")[0] + "."
+_WORKFLOWS: Final = "adk_fluent.backends.adk.adopting.workflows"
 _STORED_UNDER: Final = {
-    f"adk_fluent.adopt.reading.workflow_shapes:{name}": f"adk_fluent.backends.adk.adopting.workflows:{name}"
-    for name in ("GraphFunction", "Onward", "Routed")
+    "adk_fluent.ir.predicates:Match": "adk_fluent.ir.matching:Match",
+    "adk_fluent.adopt.reading.workflow_shapes:GraphFunction": f"{_WORKFLOWS}:GraphFunction",
+    "adk_fluent.adopt.reading.workflow_shapes:Onward": f"{_WORKFLOWS}:Onward",
+    "adk_fluent.adopt.reading.workflow_shapes:Routed": f"{_WORKFLOWS}:Routed",
 }
-"""Where a class is → where it was when graphs were first stored: these stay readable, with their hashes."""
+"""The place of a class → its place when graphs were first stored: so they stay readable and hash the same."""
 _FOUND_AT: Final = {stored: now for now, stored in _STORED_UNDER.items()}
 
 

@@ -1,4 +1,4 @@
-"""What constant expressions in source stand for, and the texts that source makes of them; nothing is run."""
+"""The values of constant expressions in source, and the texts made from them. No code of the source runs."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from enum import Enum
 from types import ModuleType
 from typing import Any, Final, NamedTuple, cast
 
-from adk_fluent.ir.fields import StateFieldRef
+from adk_fluent.ir.state_keys import StateFieldRef
 
 Resolve = Callable[[str], object]
-"""What a name stands for; raises `LookupError` if that is not known."""
+"""Returns the value of a name; raises `LookupError` if it is unknown."""
 
 
 class Formatted(NamedTuple):
-    """A constant that a text is made with.
+    """A constant that source formats into a text.
 
     Attributes:
-        text: what the text gets.
+        text: the constant as it appears in the text.
         value: the constant itself.
         source: the expression in the source.
     """
@@ -32,11 +32,11 @@ class Formatted(NamedTuple):
 
 
 Piece = str | Formatted | None
-"""A part of a text: written down, a constant, or known only when it runs."""
+"""A part of a text: literal text, a constant, or `None` for a value that only a run knows."""
 
 
 def constant(node: ast.expr, resolve: Resolve) -> object:
-    """What a constant expression stands for; `None` where that is not known.
+    """The value of a constant expression; `None` if it is unknown.
 
     >>> constant(ast.parse("f'user:{KEY}'", mode="eval").body, {"KEY": "tier"}.__getitem__)
     'user:tier'
@@ -84,7 +84,7 @@ def _attribute(owner: object, name: str) -> object:
 
 
 def _as_text(value: object) -> str | None:
-    """What `str` and f-strings make of a constant."""
+    """The text that `str` and f-strings make from a constant; `None` for a value of another type."""
     return format(value) if isinstance(value, str | int | float | Enum | StateFieldRef) else None
 
 
@@ -92,7 +92,7 @@ def _as_text(value: object) -> str | None:
 
 
 def pieces(node: ast.expr, resolve: Resolve) -> list[Piece]:
-    """The parts of the text that an f-string, `+`, `%`, `.format` or `.join` makes; `[None]` for others."""
+    """The parts of the text that an f-string, `+`, `%`, `.format` or `.join` makes; else `[None]`."""
     if isinstance(node, ast.Constant):
         return [node.value] if isinstance(node.value, str) else [None]
     if isinstance(node, ast.JoinedStr):
@@ -197,7 +197,7 @@ SCOPES: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef
 
 
 def bindings(scope: ast.AST) -> dict[str, ast.expr | None]:
-    """The names that a function or a module binds itself, with the value of those that one `=` alone binds.
+    """The names that a function or module binds, each with its value; `None` unless a single `=` binds it.
 
     >>> bindings(ast.parse("a = 1; b = 2; b += 1"))["b"] is None
     True

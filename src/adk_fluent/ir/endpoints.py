@@ -1,4 +1,4 @@
-"""Endpoints of queues: the server, and the name of the queue."""
+"""Endpoints: the URLs of services, and those of queues with the server and the name of the queue."""
 
 from __future__ import annotations
 
@@ -66,4 +66,19 @@ def _has_host(url: str) -> bool:
         parts = urlsplit(url)
         return bool(parts.hostname) and parts.port != 0
     except ValueError:  # for example, the port is not a number
+        return False
+
+
+def is_url(value: object) -> bool:
+    """True if a value is an http or https URL to which a request can be sent.
+
+    >>> is_url("https://pay.example:443/a2a"), is_url("pay.example"), is_url("http://x:99999"), is_url(3)
+    (True, False, False, False)
+    """
+    if not isinstance(value, str) or "\\" in value:  # some clients read a backslash as a slash
+        return False
+    try:
+        parts = urlsplit(value)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # brackets that do not match, or an invalid port
         return False

@@ -1,8 +1,8 @@
 """The ways in which a node runs its children, as values with their data.
 
-Readers of a tree (analyses, estimate, pictures) ask a node for this value, and never for its type. So they
-understand each new composite that runs its children in one of these ways. Tables are keyed by the class of
-the value; `isinstance(node.runs, STEP_BY_STEP)` asks for one of several.
+An analysis, the cost estimate or a picture looks at this value, `node.runs`, and never at the type of the
+node. So it understands each new composite that runs its children in one of these ways. Tables use the class
+of the value as their key; `isinstance(node.runs, STEP_BY_STEP)` tests for several classes.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import ClassVar, Final
 
 from adk_fluent.ir.frozen import Frozen, frozen
-from adk_fluent.ir.matching import Match, Predicate
+from adk_fluent.ir.predicates import Match, Predicate
 
 
 @frozen
@@ -23,16 +23,16 @@ class Execution(Frozen):
 
 @frozen
 class Leaf(Execution):
-    """It has no children."""
+    """The node has no children."""
 
 
 @frozen
 class HandOver(Execution):
-    """It has no children: an agent that stands elsewhere runs in place of what is left around it.
+    """The node has no children: it ends the steps around it, and an agent elsewhere in the tree runs instead.
 
     Attributes:
         target: the name of that agent.
-        condition: tested first, if there is one; when it does not hold, the node does nothing.
+        condition: if it does not hold, the node does nothing; `None` always holds.
     """
 
     target: str
@@ -75,8 +75,8 @@ class FirstMatch(Execution):
 
     Attributes:
         tests: a test for each child in order, but for the default.
-        key: the state key that comparisons are about, if it is one.
-        default: whether one more child, the last, runs where no test holds.
+        key: the state key that the tests compare; `None` if they do not compare one key.
+        default: True if there is one more child, the last, that runs if no test holds.
     """
 
     tests: tuple[Predicate, ...] = ()
@@ -84,29 +84,29 @@ class FirstMatch(Execution):
     default: bool = False
 
     def label(self, child: int) -> str | None:
-        """The value at which a child runs, if its test compares with one."""
+        """The value with which the test of a child compares; `None` for any other test."""
         test = self.tests[child] if child < len(self.tests) else None
         return str(test.value) if isinstance(test, Match) and test.op != "ne" else None
 
 
 @frozen
 class FirstSuccess(Execution):
-    """One child after another until one succeeds; only what that one did lasts."""
+    """One child after another until one succeeds; the run keeps only the effects of that child."""
 
 
 @frozen
 class RaceToSuccess(Execution):
-    """All children at the same time until one succeeds; only what that one did lasts."""
+    """All children at the same time until one succeeds; the run keeps only the effects of that child."""
 
     apart: ClassVar[bool] = True
 
 
 @frozen
 class OnFailure(Execution):
-    """The node itself works, and its child, if it has one, runs in its place if it fails.
+    """The node itself works; if it fails and has a child, the child runs in its place.
 
     Attributes:
-        output_key: where the answer of the node itself is stored, if it is.
+        output_key: the state key for the answer of the node itself; `None` if it is not stored.
         answers: the type of that answer.
     """
 
@@ -120,8 +120,8 @@ class PerItem(Execution):
 
     Attributes:
         items: the state key of the list.
-        item_key: where the child finds its item; it is gone afterwards.
-        output_key: where the list of answers is written.
+        item_key: the state key from which the child reads its item; removed afterwards.
+        output_key: the state key for the list of answers.
     """
 
     apart: ClassVar[bool] = True
@@ -154,12 +154,12 @@ WAYS: Final = (
     Wrapped,
     ByModel,
 )
-"""Every way there is: tables that are keyed by them have each of these."""
+"""All classes of this module: a table with these classes as keys has an entry for each."""
 STEP_BY_STEP: Final = (InOrder, Repeated)
-"""One child runs after the other has."""
+"""Children run one after another."""
 UNTIL_SUCCESS: Final = (FirstSuccess, RaceToSuccess)
-"""The first child that succeeds ends it, and nothing that another child did lasts."""
+"""The node ends when a child succeeds, and the run keeps only the effects of that child."""
 ONE_COUNTS: Final = (FirstMatch, *UNTIL_SUCCESS, OnFailure)
-"""What at most one child does lasts."""
+"""The run keeps the effects of at most one child."""
 SILENT_FRAMES: Final = (InOrder, Repeated, InParallel, *UNTIL_SUCCESS, Wrapped)
-"""The node does nothing but run its children: it decides nothing by the state, and no model is asked."""
+"""The node only runs its children: it reads no state and calls no model."""

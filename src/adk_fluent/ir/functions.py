@@ -13,9 +13,8 @@ from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodT
 from typing import Any, Final, TypeVar, cast
 
 from adk_fluent.errors import ArgumentError
-from adk_fluent.ir.fields import StateFieldRef, state_key
 from adk_fluent.ir.frozen import Frozen, frozen
-from adk_fluent.ir.sighting import NO_SIGHTINGS, Sighting, Sightings
+from adk_fluent.ir.state_keys import NO_SIGHTINGS, Sighting, Sightings, StateFieldRef, state_key
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -1,15 +1,16 @@
-"""The order in which the nodes of a tree run."""
+"""The order in which the nodes of a tree run, and how deep they run inside each other."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, pairwise
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from adk_fluent.errors import ArgumentError
 from adk_fluent.ir import execution
 from adk_fluent.ir.base import Node, root_of, walk
-from adk_fluent.ir.naming import resolve_names
+from adk_fluent.ir.execution import HandOver
+from adk_fluent.ir.node_names import resolve_names
 
 
 class Edge(NamedTuple):
@@ -68,12 +69,12 @@ def edges(root: Node) -> tuple[Edge, ...]:
 
 
 def transfers(nodes: Iterable[Node]) -> Iterator[tuple[Node, str]]:
-    """Those of some nodes that hand over, each with the name of what it hands over to."""
+    """The transfers among some nodes, each with the name of its target."""
     return ((node, node.runs.target) for node in nodes if isinstance(node.runs, execution.HandOver))
 
 
 def inevitable_transfers(node: Node) -> tuple[Node, ...]:
-    """The transfers that run whenever `node` does, whatever the state and the models say."""
+    """The transfers that every run of `node` reaches: no state and no answer of a model can avoid them."""
     match node.runs:
         case execution.HandOver(condition=None):
             return (node,)
@@ -91,7 +92,7 @@ def inevitable_transfers(node: Node) -> tuple[Node, ...]:
 
 
 def _may_end(node: Node) -> bool:
-    """Whether it depends on something if what follows this node in its sequence runs."""
+    """True if a run may end at this node, so that the next steps of its sequence may not run."""
     if isinstance(node.runs, (*execution.ONE_COUNTS, execution.PerItem)):
         return any(isinstance(step.runs, execution.HandOver) for step in walk(node))
     return node.asks or isinstance(node.runs, execution.HandOver)
@@ -168,3 +169,70 @@ def _link(sources: tuple[str, ...], targets: tuple[str, ...], kind: str, out: li
 def _flat(groups: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
     found = [group for group in groups if group]
     return found[0] if len(found) == 1 else tuple(dict.fromkeys(chain.from_iterable(found)))
+
+
+MAX_DEPTH: Final = 60
+"""The most steps that may run inside each other.
+
+With the newest google-adk a step takes up to ten of the thousand frames of Python's stack. The program around
+the run, the model's client and the tools need the others.
+"""
+
+
+def depth(root: Node) -> int:
+    """The number of steps that run inside each other at the deepest place, from `root` to the innermost.
+
+    The target of a transfer runs inside the transfer. If the target contains the transfer, it starts again.
+
+    >>> from adk_fluent import Agent
+    >>> depth((Agent("a") >> Agent("b") * 3).to_ir())
+    3
+    """
+    levels = _levels(root)
+    return _with_transfers(root) if levels is None else levels
+
+
+def _levels(root: Node) -> int | None:
+    """The depth of a tree without transfers; `None` if it has transfers, whose targets may be deeper."""
+    level, found = {id(root): root}, 0
+    while level:
+        found += 1
+        if any(isinstance(node.runs, HandOver) for node in level.values()):
+            return None
+        level = {id(child): child for node in level.values() for child in node.children}
+    return found
+
+
+def _with_transfers(root: Node) -> int:
+    named = {node.name: node for node in _distinct(root) if node.name}
+    found: dict[int, int] = {}
+    open_nodes: set[int] = set()
+    pending = [root]
+    while pending:
+        node = pending[-1]
+        if id(node) in found:
+            pending.pop()
+        elif id(node) in open_nodes:  # the depth of all steps inside it is known
+            inside = [found.get(id(child), 0) for child in _inside(node, named)]
+            found[id(node)] = 1 + max(inside, default=0)
+            open_nodes.remove(id(pending.pop()))
+        else:
+            open_nodes.add(id(node))
+            pending += [child for child in _inside(node, named) if id(child) not in open_nodes]
+    return found[id(root)]
+
+
+def _distinct(root: Node) -> list[Node]:
+    """Every node of the tree, each once."""
+    pending, seen = [root], {id(root): root}
+    while pending:
+        fresh = {id(child): child for child in pending.pop().children if id(child) not in seen}
+        seen |= fresh
+        pending += fresh.values()
+    return list(seen.values())
+
+
+def _inside(node: Node, named: Mapping[str, Node]) -> tuple[Node, ...]:
+    """The steps that run directly inside `node`: its children, or the target of a transfer."""
+    target = named.get(node.runs.target) if isinstance(node.runs, HandOver) else None
+    return node.children if target is None else (target,)

@@ -1,4 +1,8 @@
-"""The state keys that a node reads: the place of each read, and the effect of a missing key."""
+"""The state keys and artifacts that a node uses: the place of each read, and the effect of a missing one.
+
+An artifact is a file that ADK stores beside the state. If its name starts with `user:`, it belongs to the
+user, and all sessions of the user share it. Any other artifact belongs to the session.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, Literal, NamedTuple
 
 from adk_fluent.ir.functions import access, said, shown_by
-from adk_fluent.ir.sighting import Level, Sighting
+from adk_fluent.ir.state_keys import Level, Sighting
 from adk_fluent.ir.template import placeholders
 
 Via = Literal[
@@ -89,3 +93,40 @@ def silent(functions: Iterable[object]) -> list[object]:
 def given_keys(*keys: str | None) -> tuple[str, ...]:
     """The keys that are not empty or `None`."""
     return tuple(key for key in keys if key)
+
+
+Use = Literal["reads", "saves", "deletes"]
+
+ANY_FILE: Final = ""
+"""The name for a file whose real name is known only in a run."""
+
+USER_SCOPE: Final = "user:"
+"""The prefix in the names of a user's artifacts, as in ADK."""
+
+
+class ArtifactUse(NamedTuple):
+    """One use of an artifact by a node.
+
+    Attributes:
+        how: `reads`, `saves` or `deletes`.
+        filename: the artifact's name in ADK, `user:` included; `ANY_FILE` if it is known only in a run.
+        level: for a read, the effect of a missing artifact.
+        certain: True if the node uses it whenever it runs.
+    """
+
+    how: Use
+    filename: str
+    level: Level = "required"
+    certain: bool = True
+
+
+def uses_in(texts: Iterable[str]) -> Iterator[ArtifactUse]:
+    """The artifacts that placeholders in templates read.
+
+    >>> list(uses_in(["Read {artifact.cv.md?}."]))
+    [ArtifactUse(how='reads', filename='cv.md', level='optional', certain=True)]
+    """
+    for text in texts:
+        for found in placeholders(text) if "artifact." in text else ():
+            if found.artifact:
+                yield ArtifactUse("reads", found.key, "optional" if found.optional else "required")

@@ -10,8 +10,7 @@ from types import FunctionType
 from typing import Final, TypeGuard
 
 from adk_fluent.ir.constants import bindings, constant
-from adk_fluent.ir.fields import StateFieldRef
-from adk_fluent.ir.sighting import Sightings
+from adk_fluent.ir.state_keys import Sightings, StateFieldRef
 
 FunctionSource = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 There = frozenset[tuple[str, str]]
@@ -76,7 +75,7 @@ class StateNames:
         self._whole = self._contexts.isdisjoint(stored)
         own = bindings(self._node).items()
         self._assigned = {name: value for name, value in own if value and stored.count(name) == 1}
-        for _ in range(3):  # one name may stand for another
+        for _ in range(3):  # an alias of an alias needs another pass: `a = ctx.state; b = a`
             for name, found in values.items():
                 only = bool(found) and len(found) == stored.count(name)
                 if found and all(value and self._is_state(value) for value in found) and only:
@@ -88,7 +87,7 @@ class StateNames:
 
     @contextmanager
     def _apart(self, names: Iterable[str]) -> Generator[None]:
-        """What runs inside may run never, or often; these names mean something else there."""
+        """Read a part that may never run or run often; in this part, `names` have another meaning."""
         kept = self._contexts, self._states, self._dicts, self._local, self._assigned
         hidden = set(names)
         self._contexts, self._states = self._contexts - hidden, self._states - hidden
@@ -125,7 +124,7 @@ class StateNames:
         return value if isinstance(value, str) and not isinstance(value, Enum) else None
 
     def _value(self, node: ast.expr) -> object:
-        """What a constant expression stands for; `None` where that is not known."""
+        """The value of a constant expression; `None` if it is unknown."""
         return constant(node, self._meaning)
 
     def _meaning(self, name: str) -> object:
@@ -134,7 +133,7 @@ class StateNames:
         value = self._assigned.pop(name, None)
         if value is None:
             return self._resolve(f"={name}")
-        try:  # without itself, so that nothing is looked up in a circle
+        try:  # the name is removed for this time, so that `a = a + 1` does not recurse forever
             return constant(value, self._meaning)
         finally:
             self._assigned[name] = value

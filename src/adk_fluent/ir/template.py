@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 
 from adk_fluent.ir.frozen import Frozen, frozen
-from adk_fluent.ir.scopes import is_key
+from adk_fluent.ir.state_keys import is_key
 
 # Opening braces, the text between, closing braces. The look-behind tries a run of opening braces only from
 # its first one, and the possessive `+` after a repetition prevents backtracking: every text takes one pass.

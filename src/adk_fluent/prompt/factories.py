@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from adk_fluent.errors import ArgumentError
-from adk_fluent.ir.fields import StateFieldRef, state_key
 from adk_fluent.ir.functions import only_reads
-from adk_fluent.ir.matching import Predicate, plain, truth_of
+from adk_fluent.ir.predicates import Predicate, plain, truth_of
+from adk_fluent.ir.state_keys import StateFieldRef, state_key
 from adk_fluent.prompt.spec import (
     HEADERS,
     UNNAMED,

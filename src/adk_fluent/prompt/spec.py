@@ -11,7 +11,7 @@ from adk_fluent.ir.annotations import InstructionSpec, StateSpec
 from adk_fluent.ir.frozen import Frozen, frozen
 from adk_fluent.ir.functions import Access, access
 from adk_fluent.ir.keys import KeyRead, KeyReads, Level, declared, in_templates
-from adk_fluent.ir.matching import Match, Predicate, holds
+from adk_fluent.ir.predicates import Match, Predicate, holds
 from adk_fluent.ir.template import Placeholder, Segment, all_keys
 from adk_fluent.prompt import text as texts
 from adk_fluent.prompt.text import HEADERS, UNNAMED, Block, Cut, Written

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from adk_fluent.errors import ExpressionError, MissingKeyError
-from adk_fluent.ir.matching import is_held
+from adk_fluent.ir.predicates import is_held
 from adk_fluent.ir.template import Placeholder, Segment, about_braces, segments
 
 if TYPE_CHECKING:

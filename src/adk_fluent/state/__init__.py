@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from adk_fluent._lazy import lazy
 from adk_fluent.errors import SchemaCompositionError, StateKeyError, StateTypeError
-from adk_fluent.ir.fields import StateFieldRef
 from adk_fluent.ir.functions import declares
+from adk_fluent.ir.state_keys import StateFieldRef
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Union, cast, get_args, 
 
 from adk_fluent.errors import AnswerError, ExpressionError, StateKeyError, StateTypeError
 from adk_fluent.ir.base import UNSET
-from adk_fluent.ir.fields import StateFieldRef
+from adk_fluent.ir.state_keys import StateFieldRef
 from adk_fluent.spelling import did_you_mean
 from adk_fluent.state.faults import fault, shown
 from adk_fluent.state.fidelity import unstorable

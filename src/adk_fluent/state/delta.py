@@ -9,10 +9,9 @@ from collections.abc import Callable, ItemsView, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, Never, cast
 
 from adk_fluent.errors import ReadOnlyStateError, TransformError
-from adk_fluent.ir.fields import StateFieldRef
-from adk_fluent.ir.matching import AbsentKey, StateView
 from adk_fluent.ir.nodes import TransformNode
-from adk_fluent.ir.scopes import is_session_scoped, is_temporary
+from adk_fluent.ir.predicates import AbsentKey, StateView
+from adk_fluent.ir.state_keys import StateFieldRef, is_session_scoped, is_temporary
 
 LOST: Final = (
     "temp: keys do not outlive a pause, and this run has waited for a person. Write it after that, or use a "

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 from adk_fluent.ir.annotations import TransformSpec
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.functions import access, said, shown_by
-from adk_fluent.ir.matching import Predicate
 from adk_fluent.ir.nodes import ArtifactNode, TransformNode
+from adk_fluent.ir.predicates import Predicate
 
 Transform = TransformNode | ArtifactNode
 """The nodes that transform the state and have effects."""

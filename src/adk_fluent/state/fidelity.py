@@ -16,7 +16,7 @@ from json import JSONEncoder
 from typing import Annotated, Any, Final, cast, get_args, get_origin, get_type_hints
 
 from adk_fluent.errors import ArgumentError, StateTypeError
-from adk_fluent.ir.scopes import is_temporary
+from adk_fluent.ir.state_keys import is_temporary
 from adk_fluent.state.faults import shown
 
 # --- values ---------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from adk_fluent.state.fidelity import as_json, differing, unstorable
 if TYPE_CHECKING:
     from pydantic import TypeAdapter, ValidationError
 
-    from adk_fluent.ir.fields import StateFieldRef
+    from adk_fluent.ir.state_keys import StateFieldRef
 
 
 _PLAIN: Final = frozenset({str, int, float, bool, type(None)})

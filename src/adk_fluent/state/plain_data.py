@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from adk_fluent.errors import SerializationError
-from adk_fluent.ir.scopes import is_temporary
+from adk_fluent.ir.state_keys import is_temporary
 from adk_fluent.state.field_types import field_type
 
 if TYPE_CHECKING:
-    from adk_fluent.ir.fields import StateFieldRef
+    from adk_fluent.ir.state_keys import StateFieldRef
 
 
 Fields = Mapping[str, "StateFieldRef"]

@@ -16,8 +16,7 @@ from adk_fluent.errors import (
     StateKeyError,
     UnknownFieldError,
 )
-from adk_fluent.ir.fields import StateFieldRef
-from adk_fluent.ir.scopes import PREFIXES
+from adk_fluent.ir.state_keys import PREFIXES, StateFieldRef
 from adk_fluent.spelling import did_you_mean
 from adk_fluent.state.delta import ReadOnlyState, detached
 from adk_fluent.state.faults import shown

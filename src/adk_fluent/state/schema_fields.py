@@ -17,9 +17,8 @@ from typing import Annotated, Any, ClassVar, Final, Literal, NewType, Union, get
 from uuid import UUID
 
 from adk_fluent.errors import SchemaError
-from adk_fluent.ir.fields import StateFieldRef
 from adk_fluent.ir.frozen import Frozen, frozen
-from adk_fluent.ir.scopes import Scope
+from adk_fluent.ir.state_keys import Scope, StateFieldRef
 from adk_fluent.state.fidelity import KEPT, loss
 
 

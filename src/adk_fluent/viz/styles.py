@@ -15,7 +15,7 @@ from adk_fluent.errors import UnsupportedNodeError
 from adk_fluent.ir import execution, nodes
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.functions import access, function_name
-from adk_fluent.ir.matching import Match, Predicate
+from adk_fluent.ir.predicates import Match, Predicate
 
 Shape = Literal["round", "sharp", "hexagon", "remote", "header"]
 """The outline of a box in an image; `header` is the head of a frame."""

@@ -13,7 +13,7 @@ from urllib.parse import urljoin, urlsplit
 
 from adk_fluent._redaction import safe_url
 from adk_fluent.a2a.protocol import sdk
-from adk_fluent.ir.urls import is_url
+from adk_fluent.ir.endpoints import is_url
 from adk_fluent.spelling import did_you_mean
 
 if TYPE_CHECKING:

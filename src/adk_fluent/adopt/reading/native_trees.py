@@ -26,10 +26,10 @@ from adk_fluent.ir._generated import (
     PARALLEL_FIELDS,
     SEQUENCE_FIELDS,
 )
+from adk_fluent.ir.adk_objects import Native, is_native
 from adk_fluent.ir.annotations import Adopted, Annotations
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.functions import NO_ACCESS, Access, access, declares
-from adk_fluent.ir.native import Native, is_native
 from adk_fluent.ir.nodes import (
     CALLBACK_FIELDS,
     NO_LIMIT,

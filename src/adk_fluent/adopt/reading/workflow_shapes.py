@@ -17,8 +17,8 @@ from adk_fluent.ir.base import Node
 from adk_fluent.ir.frozen import Frozen, frozen
 from adk_fluent.ir.functions import NO_ACCESS, Access, function_name
 from adk_fluent.ir.nodes import NO_LIMIT, LoopNode, ParallelNode, RouteNode, SequenceNode, TransformNode
-from adk_fluent.ir.sighting import Sightings
 from adk_fluent.ir.source import sightings
+from adk_fluent.ir.state_keys import Sightings
 
 _DEFAULT: Final = "__DEFAULT__"
 

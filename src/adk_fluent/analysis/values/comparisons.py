@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, Final, cast
 
 from adk_fluent.analysis.values.kinds import NUMBERS, TEXT, Kind, kinds, values_of
-from adk_fluent.ir.matching import Match, Predicate
+from adk_fluent.ir.predicates import Match, Predicate
 
 _ORDERS: Final = ("gt", "gte", "lt", "lte")
 _DIGITS: Final = frozenset("0123456789.+-e")

@@ -26,7 +26,7 @@ from typing import Final, Literal, get_args, get_origin
 from adk_fluent.analysis.plan import Step
 from adk_fluent.analysis.values.kinds import values_of
 from adk_fluent.ir.nodes import CaptureNode
-from adk_fluent.ir.scopes import is_shared
+from adk_fluent.ir.state_keys import is_shared
 
 
 @dataclass(frozen=True, slots=True)

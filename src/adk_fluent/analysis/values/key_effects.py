@@ -13,7 +13,7 @@ from adk_fluent.analysis.plan import Step
 from adk_fluent.analysis.values.fact import ABSENT, PRESENT, STATUS, UNKNOWN, Fact, Why, WrittenIn
 from adk_fluent.ir.base import UNSET
 from adk_fluent.ir.nodes import CALLBACK_FIELDS, AgentNode
-from adk_fluent.ir.scopes import is_session_scoped
+from adk_fluent.ir.state_keys import is_session_scoped
 from adk_fluent.state.effects import Keeps, Transform, all_effects
 
 

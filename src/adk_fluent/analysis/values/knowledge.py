@@ -37,7 +37,7 @@ from adk_fluent.analysis.values.fact import (
     unwritten_fact,
 )
 from adk_fluent.analysis.values.key_effects import Siblings
-from adk_fluent.ir.scopes import is_session_scoped, is_temporary
+from adk_fluent.ir.state_keys import is_session_scoped, is_temporary
 
 
 class Knowledge:

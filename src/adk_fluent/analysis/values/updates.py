@@ -29,10 +29,9 @@ from adk_fluent.analysis.values.key_effects import StepKeys
 from adk_fluent.analysis.values.knowledge import Knowledge
 from adk_fluent.ir import execution
 from adk_fluent.ir.functions import access, said, shown_around, shown_by
-from adk_fluent.ir.matching import Match
 from adk_fluent.ir.nodes import AgentNode
-from adk_fluent.ir.scopes import is_session_scoped
-from adk_fluent.ir.sighting import NO_SIGHTINGS, Sightings
+from adk_fluent.ir.predicates import Match
+from adk_fluent.ir.state_keys import NO_SIGHTINGS, Sightings, is_session_scoped
 from adk_fluent.state.effects import (
     AtOnce,
     Copies,

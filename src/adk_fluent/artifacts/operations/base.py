@@ -7,11 +7,10 @@ from typing import Any, ClassVar, Final, Self, cast
 
 from adk_fluent.artifacts.requests import Work
 from adk_fluent.ir.annotations import ArtifactSpec
-from adk_fluent.ir.files import ArtifactUse
 from adk_fluent.ir.frozen import Frozen, frozen
-from adk_fluent.ir.keys import KeyReads, declared
-from adk_fluent.ir.matching import Predicate, StateView, holds
+from adk_fluent.ir.keys import ArtifactUse, KeyReads, declared
 from adk_fluent.ir.nodes import ArtifactNode
+from adk_fluent.ir.predicates import Predicate, StateView, holds
 from adk_fluent.state.delta import ReadOnlyState
 from adk_fluent.state.effects import Effect, OneOf
 from adk_fluent.state.operations.base import Described

@@ -12,7 +12,7 @@ from adk_fluent.artifacts.requests import Work
 from adk_fluent.errors import ArtifactError
 from adk_fluent.ir.frozen import frozen
 from adk_fluent.ir.keys import KeyRead, KeyReads
-from adk_fluent.ir.matching import StateView
+from adk_fluent.ir.predicates import StateView
 from adk_fluent.state.effects import Effect, Needs, Writes
 from adk_fluent.state.operations.base import value_at
 

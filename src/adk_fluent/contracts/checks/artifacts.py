@@ -13,7 +13,7 @@ from adk_fluent.contracts.reasons import names_of
 from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.ir.execution import InParallel
-from adk_fluent.ir.files import USER_SCOPE
+from adk_fluent.ir.keys import USER_SCOPE
 from adk_fluent.spelling import Spelling
 
 

@@ -20,7 +20,7 @@ from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue
 from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.nodes import RemoteAgentNode
-from adk_fluent.ir.scopes import is_temporary
+from adk_fluent.ir.state_keys import is_temporary
 from adk_fluent.ir.tools import agents_inside
 from adk_fluent.spelling import Spelling
 from adk_fluent.state.effects import effects_of

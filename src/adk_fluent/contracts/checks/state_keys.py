@@ -21,11 +21,11 @@ from adk_fluent.contracts.issues import DeadState, Overwritten, ParallelWriters,
 from adk_fluent.contracts.reasons import names_of, reader_text
 from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue, Severity
+from adk_fluent.ir.adk_objects import is_native
 from adk_fluent.ir.execution import STEP_BY_STEP, InParallel, PerItem, Repeated
 from adk_fluent.ir.functions import function_name
-from adk_fluent.ir.native import is_native
 from adk_fluent.ir.nodes import TransformNode
-from adk_fluent.ir.scopes import is_session_scoped
+from adk_fluent.ir.state_keys import is_session_scoped
 
 # --- reads before a write -------------------------------------------------------------------------
 

@@ -26,11 +26,10 @@ from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.ir.base import Node, rewrite
 from adk_fluent.ir.execution import PerItem
-from adk_fluent.ir.fields import StateFieldRef
-from adk_fluent.ir.formatting import formatted_in
+from adk_fluent.ir.formatted_texts import formatted_in
 from adk_fluent.ir.functions import source_is_read
 from adk_fluent.ir.nodes import AgentNode
-from adk_fluent.ir.scopes import SCOPES, is_key
+from adk_fluent.ir.state_keys import SCOPES, StateFieldRef, is_key
 from adk_fluent.ir.template import about_braces, lookalikes
 from adk_fluent.prompt.spec import PromptSpec, Rewrite, When
 from adk_fluent.spelling import Spelling

@@ -18,10 +18,9 @@ from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.ir import execution
 from adk_fluent.ir.base import UNSET, walk
-from adk_fluent.ir.fields import StateFieldRef
-from adk_fluent.ir.matching import Match
 from adk_fluent.ir.nodes import RouteNode
-from adk_fluent.ir.scopes import is_session_scoped
+from adk_fluent.ir.predicates import Match
+from adk_fluent.ir.state_keys import StateFieldRef, is_session_scoped
 from adk_fluent.ir.tools import agents_inside
 from adk_fluent.spelling import Spelling
 from adk_fluent.state.answers import answer_type, asked_schema

@@ -27,7 +27,7 @@ from adk_fluent.ir.nodes.composites import (
     SequenceNode,
     TimeoutNode,
 )
-from adk_fluent.ir.nodes.natives import KnownNativeNode, NativeNode
+from adk_fluent.ir.nodes.native import KnownNativeNode, NativeNode
 from adk_fluent.ir.nodes.steps import (
     ArtifactNode,
     CaptureNode,

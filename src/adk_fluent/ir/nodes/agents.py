@@ -14,13 +14,21 @@ from adk_fluent.ir.annotations import (
     RetryConfig,
 )
 from adk_fluent.ir.base import UNSET, Node, ParentNode, node
-from adk_fluent.ir.fields import StateFieldRef
-from adk_fluent.ir.files import ArtifactUse, uses_in
 from adk_fluent.ir.frozen import kept
 from adk_fluent.ir.functions import UNKNOWN_ACCESS, Access, access
-from adk_fluent.ir.keys import KeyRead, KeyReads, Via, declared, given_keys, in_templates, silent
+from adk_fluent.ir.keys import (
+    ArtifactUse,
+    KeyRead,
+    KeyReads,
+    Via,
+    declared,
+    given_keys,
+    in_templates,
+    silent,
+    uses_in,
+)
 from adk_fluent.ir.resources import Call
-from adk_fluent.ir.sighting import Sightings
+from adk_fluent.ir.state_keys import Sightings, StateFieldRef
 from adk_fluent.ir.tools import ToolSpec, innermost, pauses, signs_in, tool_access, tool_reads
 
 CALLBACKS: Final[Mapping[str, int]] = {

@@ -9,12 +9,12 @@ from adk_fluent.ir import execution
 from adk_fluent.ir._generated import LoopFields, ParallelFields, SequenceFields
 from adk_fluent.ir.annotations import EdgeSemantics
 from adk_fluent.ir.base import Node, ParentNode, WrapperNode, node
-from adk_fluent.ir.fields import StateFieldRef
 from adk_fluent.ir.frozen import kept
 from adk_fluent.ir.functions import access
 from adk_fluent.ir.keys import KeyRead, KeyReads, declared, given_keys, silent
-from adk_fluent.ir.matching import Match, Predicate
+from adk_fluent.ir.predicates import Match, Predicate
 from adk_fluent.ir.resources import Call
+from adk_fluent.ir.state_keys import StateFieldRef
 
 NO_LIMIT: Final = 1_000_000
 """Rounds of a loop that ends only when an agent says so; ADK's limit of model calls ends it long before."""

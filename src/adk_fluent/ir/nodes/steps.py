@@ -12,13 +12,21 @@ from adk_fluent.ir.annotations import (
 )
 from adk_fluent.ir.base import Node, node
 from adk_fluent.ir.execution import HandOver
-from adk_fluent.ir.files import ArtifactUse, uses_in
 from adk_fluent.ir.frozen import Frozen, kept
 from adk_fluent.ir.functions import Access, function_name, step_access, takes_pieces
-from adk_fluent.ir.keys import KeyRead, KeyReads, declared, given_keys, in_templates, silent
-from adk_fluent.ir.matching import Predicate, StateView
+from adk_fluent.ir.keys import (
+    ArtifactUse,
+    KeyRead,
+    KeyReads,
+    declared,
+    given_keys,
+    in_templates,
+    silent,
+    uses_in,
+)
+from adk_fluent.ir.predicates import Predicate, StateView
 from adk_fluent.ir.resources import Call
-from adk_fluent.ir.sighting import NO_SIGHTINGS, Sightings
+from adk_fluent.ir.state_keys import NO_SIGHTINGS, Sightings
 
 Changes = Mapping[str, Any] | None
 

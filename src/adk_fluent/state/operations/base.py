@@ -12,8 +12,8 @@ from adk_fluent.ir.base import Node
 from adk_fluent.ir.frozen import Frozen, frozen
 from adk_fluent.ir.functions import NO_ACCESS, Access, function_name, source_is_read, source_unread
 from adk_fluent.ir.keys import KeyRead, KeyReads, Level
-from adk_fluent.ir.matching import StateView, lost
 from adk_fluent.ir.nodes import SequenceNode, TransformNode
+from adk_fluent.ir.predicates import StateView, lost
 from adk_fluent.ir.resources import Call
 from adk_fluent.state.delta import ReadOnlyState, changes, differing
 from adk_fluent.state.effects import Effect, OneOf, Packs, Unpacks

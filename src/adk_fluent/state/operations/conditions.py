@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from adk_fluent.errors import StateGuardError, TransformError
-from adk_fluent.ir.fields import takes_none
 from adk_fluent.ir.frozen import frozen
 from adk_fluent.ir.functions import Access
 from adk_fluent.ir.keys import KeyRead, KeyReads, declared
-from adk_fluent.ir.matching import Match, Predicate, StateView, holds, lost
+from adk_fluent.ir.predicates import Match, Predicate, StateView, holds, lost
+from adk_fluent.ir.state_keys import takes_none
 from adk_fluent.state.delta import changes, detached
 from adk_fluent.state.effects import AtOnce, Effect, Holds, Needs, OneOf
 from adk_fluent.state.field_types import at_path, by_either_name

@@ -13,8 +13,8 @@ from adk_fluent.errors import TransformError
 from adk_fluent.ir.annotations import Semantics
 from adk_fluent.ir.frozen import frozen
 from adk_fluent.ir.keys import KeyRead, KeyReads
-from adk_fluent.ir.matching import StateView
-from adk_fluent.ir.scopes import is_session_scoped
+from adk_fluent.ir.predicates import StateView
+from adk_fluent.ir.state_keys import is_session_scoped
 from adk_fluent.state.effects import Copies, Effect, Keeps, Needs, Packs, Removes, Unpacks, Writes
 from adk_fluent.state.operations.base import (
     Changes,

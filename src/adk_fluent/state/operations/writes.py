@@ -9,8 +9,8 @@ from adk_fluent.errors import TransformError
 from adk_fluent.ir.frozen import frozen
 from adk_fluent.ir.functions import NO_ACCESS, UNKNOWN_ACCESS, Access, access, step_access
 from adk_fluent.ir.keys import KeyReads, declared
-from adk_fluent.ir.matching import StateView
 from adk_fluent.ir.nodes import TransformFn
+from adk_fluent.ir.predicates import StateView
 from adk_fluent.ir.resources import Call
 from adk_fluent.state.effects import Defaults, Effect, Needs, Sets, Writes, WritesAnything, returned
 from adk_fluent.state.operations.base import (

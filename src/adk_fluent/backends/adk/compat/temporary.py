@@ -10,7 +10,7 @@ from google.adk.agents.invocation_context import InvocationContext
 from google.adk.events.event import Event
 
 from adk_fluent.backends.adk.added import AddedPlugin
-from adk_fluent.ir.scopes import is_temporary
+from adk_fluent.ir.state_keys import is_temporary
 
 _given: ContextVar[Mapping[str, Any]] = ContextVar("adk_fluent_temporary")
 

@@ -48,8 +48,7 @@ from adk_fluent.errors import UnsupportedNodeError
 from adk_fluent.ir._generated import LOOP_FIELDS, PARALLEL_FIELDS, SEQUENCE_FIELDS
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.execution import Repeated
-from adk_fluent.ir.matching import Predicate, report_missed_label
-from adk_fluent.ir.naming import resolve_names
+from adk_fluent.ir.node_names import resolve_names
 from adk_fluent.ir.nodes import (
     NODE_TYPES,
     AgentNode,
@@ -62,6 +61,7 @@ from adk_fluent.ir.nodes import (
     TapNode,
     TransformNode,
 )
+from adk_fluent.ir.predicates import Predicate, report_missed_label
 from adk_fluent.state.delta import ReadOnlyState
 from adk_fluent.state.fidelity import check_storable
 from adk_fluent.state.schema import StateSchema

@@ -10,7 +10,7 @@ from google.adk.agents.invocation_context import InvocationContext
 from adk_fluent.backends.adk.events.branch_sessions import store
 from adk_fluent.backends.adk.events.partial import PartOfSession
 from adk_fluent.backends.adk.events.signals import resumed
-from adk_fluent.ir.matching import Predicate, untestable
+from adk_fluent.ir.predicates import Predicate, untestable
 from adk_fluent.state.delta import ReadOnlyState
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import lru_cache
 
 from adk_fluent.ir.base import Node, walk
-from adk_fluent.ir.matching import StateView, is_held, lost
 from adk_fluent.ir.nodes import TransformNode
-from adk_fluent.ir.scopes import is_session_scoped
+from adk_fluent.ir.predicates import StateView, is_held, lost
+from adk_fluent.ir.state_keys import is_session_scoped
 from adk_fluent.ir.template import about_braces, required_keys
 from adk_fluent.spelling import did_you_mean
 from adk_fluent.state.effects import Keeps, all_effects

@@ -26,7 +26,7 @@ from adk_fluent.backends.adk.events.branch_sessions import really
 from adk_fluent.backends.adk.events.signals import live
 from adk_fluent.backends.adk.steps.shrinking import removed_before
 from adk_fluent.backends.events import BEGINNING
-from adk_fluent.ir.scopes import is_session_scoped
+from adk_fluent.ir.state_keys import is_session_scoped
 
 
 class Beginnings(AddedPlugin):

@@ -16,7 +16,7 @@ from adk_fluent.backends.adk.running.convert import run_config
 from adk_fluent.backends.adk.running.toolsets import in_use
 from adk_fluent.backends.adk.steps.leaves import FluentAgent
 from adk_fluent.backends.adk.steps.segment import Came, Elsewhere, Work, in_time, in_turn, segment_agent
-from adk_fluent.ir.scopes import is_temporary
+from adk_fluent.ir.state_keys import is_temporary
 
 if TYPE_CHECKING:
     from adk_fluent.backends.adk.running.backend import Compiled

@@ -32,8 +32,8 @@ from adk_fluent.backends.adk.steps.scripted import merge_state
 from adk_fluent.backends.adk.steps.selecting import SelectingLlm, is_scripted
 from adk_fluent.backends.adk.steps.tree import model_of
 from adk_fluent.errors import MockError
+from adk_fluent.ir.adk_objects import Native
 from adk_fluent.ir.base import UNSET, Node, rewrite
-from adk_fluent.ir.native import Native
 from adk_fluent.ir.nodes import AgentNode, KnownNativeNode, NativeNode, RemoteAgentNode
 from adk_fluent.ir.tools import ToolSpec
 from adk_fluent.middleware.keeping import Simulation

@@ -28,8 +28,8 @@ from adk_fluent.backends.adk.steps.tree import below
 from adk_fluent.backends.events import DISCARDS
 from adk_fluent.errors import MockError
 from adk_fluent.ir.base import Node
-from adk_fluent.ir.matching import report_missed_label
 from adk_fluent.ir.nodes import NO_LIMIT, LoopNode, RouteNode
+from adk_fluent.ir.predicates import report_missed_label
 
 
 class Composite(RelayingAgent):

@@ -53,7 +53,7 @@ from adk_fluent.errors import (
     sentence,
     what_happened,
 )
-from adk_fluent.ir.matching import AbsentKey, StateView, Unordered, missing
+from adk_fluent.ir.predicates import AbsentKey, StateView, Unordered, missing
 from adk_fluent.state.faults import shown
 
 Events = AsyncGenerator[Event, None]

@@ -37,8 +37,8 @@ from adk_fluent.backends.adk.steps.typed import keeping_to
 from adk_fluent.backends.events import SAYS
 from adk_fluent.errors import CompileError
 from adk_fluent.ir.base import Node
-from adk_fluent.ir.matching import Predicate
 from adk_fluent.ir.nodes import CaptureNode, TapNode, TransferNode, TransformNode
+from adk_fluent.ir.predicates import Predicate
 from adk_fluent.ir.resources import wanted
 from adk_fluent.state.delta import ReadOnlyState, changes
 from adk_fluent.state.fidelity import check_storable

@@ -29,7 +29,7 @@ from adk_fluent.ir.nodes import (
     TimeoutNode,
     TransformNode,
 )
-from adk_fluent.ir.passing import passages
+from adk_fluent.ir.passage import passages
 from adk_fluent.ir.tools import confirms, tool_name
 
 Events = AsyncGenerator[Event, None]

@@ -23,8 +23,8 @@ from adk_fluent.backends.adk.steps.leaves import Events
 from adk_fluent.backends.adk.steps.seen import Seen
 from adk_fluent.backends.events import DISCARDS, PREFACE
 from adk_fluent.errors import MissingKeyError, TransformError
-from adk_fluent.ir.matching import lost
 from adk_fluent.ir.nodes import MapOverNode
+from adk_fluent.ir.predicates import lost
 from adk_fluent.state.answers import AnswerType
 
 

@@ -30,7 +30,7 @@ from adk_fluent.backends.adk.steps.pieces import Feed, Speech, certainty, says_m
 from adk_fluent.backends.adk.steps.seen import Seen
 from adk_fluent.backends.afoot import Afoot
 from adk_fluent.ir.base import Node
-from adk_fluent.ir.passing import Passage
+from adk_fluent.ir.passage import Passage
 
 
 @dataclass(frozen=True, slots=True)

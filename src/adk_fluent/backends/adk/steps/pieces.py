@@ -22,7 +22,7 @@ from adk_fluent.backends.afoot import Afoot
 from adk_fluent.backends.events import DISCARDS
 from adk_fluent.errors import RunError
 from adk_fluent.ir.base import Node, agents_in
-from adk_fluent.ir.passing import Passage, changing_hooks, cut
+from adk_fluent.ir.passage import Passage, changing_hooks, cut
 
 MOST_WAITING: Final = 8
 """Pieces that wait between two steps at most, with `backpressure=True`."""

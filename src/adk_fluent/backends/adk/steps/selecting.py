@@ -37,7 +37,7 @@ from adk_fluent.cost.model_selection import Situation, choose, gives_price, pric
 from adk_fluent.cost.prices import amount, tokens_of
 from adk_fluent.errors import ArgumentError, ModelError
 from adk_fluent.ir.nodes import ModelSelectorNode
-from adk_fluent.ir.scopes import is_temporary
+from adk_fluent.ir.state_keys import is_temporary
 
 CHOSEN = "adk_fluent.model"
 """Metadata of a response, and of its event: the candidate that was asked, by the name it was given."""

@@ -19,7 +19,7 @@ from adk_fluent.backends.adk.context.functions import resolved
 from adk_fluent.backends.adk.resources import BEHIND
 from adk_fluent.backends.answering import strayed
 from adk_fluent.errors import AnswerError, CallbackError, StateKeyError, StepError
-from adk_fluent.ir.fields import StateFieldRef
+from adk_fluent.ir.state_keys import StateFieldRef
 from adk_fluent.spelling import did_you_mean
 from adk_fluent.state.answers import answer_type
 from adk_fluent.state.faults import fault, shown

@@ -182,7 +182,7 @@ _LATE: Final[Mapping[type[execution.Execution], str]] = {
 
 
 def _structured(agent: Node) -> bool:
-    """Whether an agent answers in JSON."""
+    """True if an agent answers in JSON: its answer has a type, or fills several fields or one not of text."""
     written = agent.agent.written_fields if agent.agent else ()
     data = len(written) > 1 or any(not field.is_text for field in written)
     return data or agent.returns is not None

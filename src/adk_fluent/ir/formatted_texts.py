@@ -1,4 +1,4 @@
-"""Finds, in the source of a project, the constants that its texts were made with."""
+"""The constants that the source of a project formats into its texts."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _OTHERS: Final = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "plats
 
 
 class FormattedText(NamedTuple):
-    """A constant that the source of a project formats into a text, as a word of its own.
+    """A constant that the source of a project formats into a text, as a separate word.
 
     Attributes:
-        constant: what it formats.
+        constant: the constant and its text.
         where: file and line.
     """
 
@@ -37,10 +37,10 @@ class _Making(NamedTuple):
 
 
 def formatted_in(text: str, words: Sequence[str]) -> Iterator[FormattedText]:
-    """The constants with one of these values that source certainly formats into a text; nothing is run.
+    """The constants among `words` that the source of the project certainly formats into a text.
 
-    Only a constant counts: a name that is bound once, an attribute of a class, a member of an enumeration.
-    The files are those of the modules that are imported, without libraries.
+    The source is read and not run. Only constants count: names that are bound once, attributes of classes and
+    members of enumerations. The source is that of all imported modules without libraries.
     """
     flat = _flat(text)
     beside = _beside(flat, words)
@@ -61,7 +61,7 @@ def _flat(text: str) -> str:
 
 
 def _beside(flat: str, words: Sequence[str]) -> re.Pattern[str]:
-    """What source has beside a place where one of some words is formatted, so that few files are parsed."""
+    """A pattern for source that formats one of these words into the text; other files need no parsing."""
     ways: list[str] = []
     for word in words:
         for match in re.finditer(rf"(\w+)?([^\w]*)\b{re.escape(word)}\b([^\w]*)(\w+)?", flat):
@@ -73,7 +73,7 @@ def _beside(flat: str, words: Sequence[str]) -> re.Pattern[str]:
 
 
 def _files() -> list[tuple[str, Mapping[str, Any]]]:
-    """The files of modules that are no library's, each with the names that the module has."""
+    """The files of imported modules without libraries, each with the names of its module."""
     found: dict[str, Mapping[str, Any]] = {}
     for name, module in list(sys.modules.items()):
         file: object = getattr(module, "__file__", None)
@@ -84,7 +84,7 @@ def _files() -> list[tuple[str, Mapping[str, Any]]]:
 
 @lru_cache(maxsize=256)
 def _makings(file: str) -> tuple[list[_Making], Mapping[str, ast.expr | None]]:
-    """The expressions of a file that make texts, and the names that its module binds."""
+    """The expressions of a file that build texts, and the names that its module binds."""
     try:
         tree = ast.parse("".join(linecache.getlines(file)))
     except (SyntaxError, ValueError, RecursionError):
@@ -105,7 +105,7 @@ def _makings(file: str) -> tuple[list[_Making], Mapping[str, ast.expr | None]]:
 def _resolver(
     scopes: Sequence[ast.AST], own: Mapping[str, ast.expr | None], names: Mapping[str, Any]
 ) -> Resolve:
-    """What names stand for inside some functions and classes, the innermost first."""
+    """A function that returns the values of names inside these functions and classes, the innermost first."""
     busy = set[str]()
 
     def resolve(name: str) -> object:
@@ -121,7 +121,7 @@ def _resolver(
                 finally:
                     busy.discard(name)
         value = names[name]
-        if own.get(name, value) is None and not isinstance(value, type):  # it is bound more than once
+        if own.get(name, value) is None and not isinstance(value, type):  # bound more than once
             raise LookupError(name)
         return value
 
@@ -129,7 +129,7 @@ def _resolver(
 
 
 def _constants(made: Sequence[Piece], flat: str) -> Iterator[Formatted]:
-    """The constants of a text that the other text is or contains, each where it stands as a word alone."""
+    """The constants in a text that `flat` equals or contains; only those that are whole words there."""
     runs: list[list[str | Formatted]] = [[]]
     for piece in made:
         if piece is None:
@@ -147,13 +147,13 @@ def _constants(made: Sequence[Piece], flat: str) -> Iterator[Formatted]:
 
 
 def _says_enough(run: Sequence[str | Formatted], is_all: bool) -> bool:
-    """Whether a part of a text has so many words of its own that it cannot be there by chance."""
+    """True if a part of a text has enough literal words that `flat` does not contain it by chance."""
     words = re.findall(r"\w+", " ".join(piece for piece in run if isinstance(piece, str)))
     return len(words) > 1 or (is_all and bool(words))
 
 
 def _is_apart(flat: str, start: int, end: int, first: bool, last: bool) -> bool:
-    """Whether it begins and ends with a sentence or a line, except where an unknown part is beside it."""
+    """True if the part starts and ends with a sentence or line, except beside an unknown part of the text."""
     begins = not first or re.search(r"(?:^|\n|[.!?:;>] )$", flat[:start]) is not None
     return begins and (not last or flat[end : end + 1] in ("", "\n") or flat[end - 1] in ".!?:;>")
 
@@ -172,7 +172,7 @@ def _text(piece: str | Formatted) -> str:
 
 
 def _is_word(flat: str, start: int, end: int) -> bool:
-    """Whether a part of a text is a word of its sentence: not in quotes, no part of a name or a path."""
+    """True if a part of a text is a word of its sentence: not in quotes, not part of a name or a path."""
     before, after = flat[:start][-1:], flat[end : end + 2]
     return re.fullmatch(r"[\s(\[>=:,;*-]?", before) is not None and (
         re.match(r"$|[\s)\],;:!?<*]|[.](?:\s|$)|-\s", after) is not None

@@ -6,7 +6,7 @@ from adk_fluent import A, Agent, FanOut, Pipeline, S, tap, transfer
 from adk_fluent.errors import DuplicateNameError, InvalidNameError
 from adk_fluent.expr.base import Expr
 from adk_fluent.ir import Node, SequenceNode, resolve_names, walk
-from adk_fluent.ir.naming import check_name
+from adk_fluent.ir.node_names import check_name
 from tests.samples import look, typed
 
 a, b = Agent("a"), Agent("b")

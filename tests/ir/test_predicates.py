@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from adk_fluent.ir import Access
-from adk_fluent.ir.matching import Comparison, Match
+from adk_fluent.ir.predicates import Comparison, Match
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from adk_fluent.ir.adk_objects import Native
 from adk_fluent.ir.base import Node, WrapperNode, node
 from adk_fluent.ir.execution import Execution, Wrapped
 from adk_fluent.ir.functions import Access
 from adk_fluent.ir.keys import KeyRead, KeyReads
-from adk_fluent.ir.native import Native
-from adk_fluent.ir.sighting import NO_SIGHTINGS, Sightings
+from adk_fluent.ir.state_keys import NO_SIGHTINGS, Sightings
 
 
 @node

@@ -11,8 +11,7 @@ from re import Pattern
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any, ClassVar, Final
 
-from adk_fluent.ir.fields import StateFieldRef
-from adk_fluent.ir.sighting import Level, Sighting
+from adk_fluent.ir.state_keys import Level, Sighting, StateFieldRef
 from adk_fluent.ir.state_names import StateNames, There
 
 _Nested = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef

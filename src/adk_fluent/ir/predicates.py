@@ -10,9 +10,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final, Literal, cast
 
 from adk_fluent.errors import ArgumentError, PredicateError, sentence, what_happened
-from adk_fluent.ir.fields import StateFieldRef, state_key
 from adk_fluent.ir.frozen import Frozen, frozen
 from adk_fluent.ir.functions import Access, function_name
+from adk_fluent.ir.state_keys import StateFieldRef, state_key
 from adk_fluent.spelling import did_you_mean
 
 logger: logging.Logger = logging.getLogger("adk_fluent.route")
