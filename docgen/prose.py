@@ -44,7 +44,10 @@ ING: Final = {
 }
 """Names of modules that may end in "ing", and why."""
 
-SAME_CLASS: Final = {"Stored": "stored graphs hold the name; each package has its own stored form"}
+SAME_CLASS: Final = {
+    "Step": "an expression without text that users build, and the place of a node in the execution plan",
+    "Stored": "stored graphs hold the name; each package has its own stored form",
+}
 """Names that several public classes may share, and why."""
 
 KEPT: Final = {

@@ -36,7 +36,9 @@ class TransferWalk(ModelWalk):
         super().__init__(flow)
         self.skipped: dict[Step, list[Knowledge]] = {}
         self.restarts: dict[Step, list[Knowledge]] = {}
-        self.skipping, self.restarting = left_early(flow.plan)
+        skipping, restarting = left_early(flow.plan)
+        self.skipping: set[Step] = skipping
+        self.restarting: set[Step] = restarting
         self.transferring: list[Step] = []
 
     def _pass(self, step: Step, state: Knowledge) -> None:
@@ -64,7 +66,8 @@ class TransferWalk(ModelWalk):
             self.visit(target, moved)
             if (coordinator := coordinator_of(target)) is not None:
                 self._hand_on_to_peers(coordinator, step, moved)
-            self.entered, self.shift = entered, shift
+            self.entered = entered
+            self.shift = shift
             self.transferring.pop()
         if owner is not None:
             add_parallel_messages(step, owner, moved, self.flow.plan)

@@ -162,7 +162,7 @@ def shown_by(fn: object) -> Sightings:
 
 
 def shown_around(middleware: object) -> Sightings:
-    """What the hooks of a user's middleware, or of a plugin of ADK's, write into the state by their source.
+    """Read from source which keys the hooks of a user's middleware, or of an ADK plugin, write.
 
     A plugin's hook before a run or an agent has always run by then; any other hook need not. The result is
     not `whole` if a hook uses the state in a way that its source does not show.
