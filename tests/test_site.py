@@ -80,7 +80,7 @@ def test_assistants_get_the_same_pages() -> None:
     assert not [line for line in lines if " = " in line or "import " in line]
     assert (DOCS / "concepts/state.md").read_text(encoding="utf-8") in full(found)
     reference = plain("# C\n\n::: adk_fluent.C\n")
-    assert "### `adk_fluent.C.window`\n\n```python\nwindow(n: int = 5) -> Context\n```\n\nThe" in reference
+    assert "### `adk_fluent.C.window`\n\n```python\nwindow(n: int = 5) -> Context\n```\n\nSelect" in reference
     assert "CompactionConfig" in plain("::: adk_fluent.config")
     assert plain("---\nasked: [x]\n---\n\n# X\n") == "# X\n"
 

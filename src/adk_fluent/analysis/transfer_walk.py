@@ -12,7 +12,7 @@ from typing import Final
 
 from adk_fluent.analysis.agent_walk import ModelWalk
 from adk_fluent.analysis.data_flow import Flow
-from adk_fluent.analysis.plan import Step, coordinator_of, left_early, owner_of
+from adk_fluent.analysis.plan import Branch, Step, coordinator_of, left_early, owner_of
 from adk_fluent.analysis.values.fact import Fact, Why, one_of
 from adk_fluent.analysis.values.knowledge import Knowledge
 from adk_fluent.analysis.values.updates import add_parallel_messages
@@ -40,6 +40,7 @@ class TransferWalk(ModelWalk):
         self.skipping: set[Step] = skipping
         self.restarting: set[Step] = restarting
         self.transferring: list[Step] = []
+        self.shift: tuple[int, Branch] = (0, ())
 
     def _pass(self, step: Step, state: Knowledge) -> None:
         """Pass a step by its kind; `state_walk._Walk` knows them all."""

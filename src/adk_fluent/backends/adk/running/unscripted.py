@@ -210,9 +210,11 @@ class Unscripted(AddedPlugin):
     ) -> types.Content | None:
         """Answer in place of another process, and keep ADK from looking up a model by its name.
 
-        ADK does so before it asks this plugin for the answer, and fails where it does not know the name.
+        ADK does so before it asks this plugin for the answer, and fails where it does not know the name. An agent
+        of ours that still has a name was left to ADK by the backend.
         """
-        if isinstance(agent, LlmAgent) and not isinstance(model := model_of(agent), BaseLlm):
+        own = isinstance(agent, FluentLlmAgent)
+        if isinstance(agent, LlmAgent) and not own and not isinstance(model := model_of(agent), BaseLlm):
             ctx = private.invocation(callback_context)
             ctx.agent = agent.model_copy(update={"model": _Named(model=model or "")})
         if (node := unanswered_remote(agent)) is None:
