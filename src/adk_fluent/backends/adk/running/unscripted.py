@@ -210,8 +210,8 @@ class Unscripted(AddedPlugin):
     ) -> types.Content | None:
         """Answer in place of another process, and keep ADK from looking up a model by its name.
 
-        ADK does so before it asks this plugin for the answer, and fails where it does not know the name. If an
-        agent of ours still has a name, the backend left it to ADK.
+        ADK does so before it asks this plugin for the answer, and fails where it does not know the name. The
+        backend has left an agent of ours that still has a name to ADK.
         """
         own = isinstance(agent, FluentLlmAgent)
         if isinstance(agent, LlmAgent) and not own and not isinstance(model := model_of(agent), BaseLlm):
