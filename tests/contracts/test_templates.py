@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import linecache
 import sys
 from dataclasses import dataclass
@@ -160,3 +161,29 @@ def test_where_no_source_is_there_nothing_is_reported(monkeypatch: pytest.Monkey
     )
     again = FIRST >> Agent("c").instruct(module.__dict__["text"])
     assert found(again) == [("c", "intent")]
+
+
+def test_only_files_with_the_words_of_the_text_are_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A project may have thousands of modules; one word of the text beside a quote is not enough."""
+    parsed: list[object] = []
+    parse = ast.parse
+
+    def noted(source: Any, *args: Any, **more: Any) -> Any:
+        parsed.append(source)
+        return parse(source, *args, **more)
+
+    monkeypatch.setattr(ast, "parse", noted)
+    sources = {
+        "near": 'KEY = "intent"\nLABEL = f"no {KEY}"\nTEXT = "mind the "\n',
+        "made": 'KEY = "intent"\ntext = ("Now mind " f"no {KEY} of it.")\n',
+    }
+    for name, source in sources.items():
+        module = ModuleType(f"module_{name}")
+        exec(source, vars(module))
+        module.__file__ = f"{name}.py"
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+        lines = source.splitlines(keepends=True)
+        monkeypatch.setitem(linecache.cache, f"{name}.py", (len(source), None, lines, f"{name}.py"))
+    text = sys.modules["module_made"].__dict__["text"]
+    assert found(FIRST >> Agent("b").instruct(text)) == [("b", "intent")]
+    assert [name for name, source in sources.items() if source in parsed] == ["made"]

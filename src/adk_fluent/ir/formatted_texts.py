@@ -16,6 +16,9 @@ from adk_fluent.ir.constants import SCOPES, Formatted, Piece, Resolve, bindings,
 
 _bindings: Final = lru_cache(maxsize=1024)(bindings)
 _SPACE: Final = re.compile(r"\s+")
+_WORDS_BESIDE: Final = 2
+_GAP: Final = r"""(?:\W|\\[nt]|[fFrR]{1,2}(?=["']))+"""
+"""What may stand between two words of a text in source: spaces, ends of lines and of literals."""
 _OTHERS: Final = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))
 
 
@@ -36,17 +39,18 @@ class _Making(NamedTuple):
     scopes: tuple[ast.AST, ...]
 
 
-def formatted_in(text: str, words: Sequence[str]) -> Iterator[FormattedText]:
+def formatted_in(text: str, words: tuple[str, ...]) -> Iterator[FormattedText]:
     """The constants among `words` that the source of the project certainly formats into a text.
 
     The source is read and not run. Only constants count: names that are bound once, attributes of classes and
     members of enumerations. The source is that of all imported modules without libraries.
     """
     flat = _flat(text)
-    beside = _beside(flat, words)
+    if not (places := _places(flat, words)):
+        return
     for file, names in _files():
-        source = "".join(linecache.getlines(file))
-        if beside.search(source) is None:
+        source = _source(file)
+        if not any(place.longest in source and place.pattern.search(source) for place in places):
             continue
         makings, own = _makings(file)
         for making in makings:
@@ -60,16 +64,35 @@ def _flat(text: str) -> str:
     return _SPACE.sub(lambda match: "\n" if "\n" in match[0] else " ", text).strip()
 
 
-def _beside(flat: str, words: Sequence[str]) -> re.Pattern[str]:
-    """A pattern for source that formats one of these words into the text; other files need no parsing."""
-    ways: list[str] = []
+class _Place(NamedTuple):
+    """One side of a word in a text: source that formats the word there has these words beside it.
+
+    Few files have them, so the others are not parsed, however many modules a project has.
+    """
+
+    longest: str
+    pattern: re.Pattern[str]
+
+
+@lru_cache(maxsize=256)
+def _places(flat: str, words: tuple[str, ...]) -> tuple[_Place, ...]:
+    found: dict[str, _Place] = {}
     for word in words:
-        for match in re.finditer(rf"(\w+)?([^\w]*)\b{re.escape(word)}\b([^\w]*)(\w+)?", flat):
-            if match[1]:
-                ways.append(rf"\b{match[1]}\W{{0,8}}(?:\{{|%|[\"'])")
-            if match[4]:
-                ways.append(rf"(?:[}}s\"'])\W{{0,8}}{match[4]}\b")
-    return re.compile("|".join(dict.fromkeys(ways)) or r"(?!)")
+        for match in re.finditer(rf"\b{re.escape(word)}\b", flat):
+            before = re.findall(r"\w+", flat[: match.start()])[-_WORDS_BESIDE:]
+            after = re.findall(r"\w+", flat[match.end() :])[:_WORDS_BESIDE]
+            for beside, pattern in (
+                (before, rf"\b{_GAP.join(before)}\W{{0,8}}(?:\{{|%|[\"'])"),
+                (after, rf"(?:[}}s\"'])\W{{0,8}}{_GAP.join(after)}\b"),
+            ):
+                if beside:
+                    found[pattern] = _Place(max(beside, key=len), re.compile(pattern))
+    return tuple(found.values())
+
+
+@lru_cache(maxsize=4096)
+def _source(file: str) -> str:
+    return "".join(linecache.getlines(file))
 
 
 def _files() -> list[tuple[str, Mapping[str, Any]]]:
@@ -86,7 +109,7 @@ def _files() -> list[tuple[str, Mapping[str, Any]]]:
 def _makings(file: str) -> tuple[list[_Making], Mapping[str, ast.expr | None]]:
     """The expressions of a file that build texts, and the names that its module binds."""
     try:
-        tree = ast.parse("".join(linecache.getlines(file)))
+        tree = ast.parse(_source(file))
     except (SyntaxError, ValueError, RecursionError):
         return [], {}
     found: list[_Making] = []

@@ -262,7 +262,7 @@ def _formatted_keys(step: Step, known: list[str], facts: Facts) -> Iterator[Cont
         keys = [key for key in known if key in text and re.search(rf"(?<!\w){re.escape(key)}(?!\w)", text)]
         if not keys or not (keys := _unrelated_keys(keys, step, facts)):
             continue
-        for found in formatted_in(text, keys):
+        for found in formatted_in(text, tuple(keys)):
             key = found.constant.text
             if key in keys and _would_be_filled(
                 step, key, isinstance(found.constant.value, StateFieldRef), facts
