@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from adk_fluent.analysis.data_flow import Read
@@ -41,6 +41,7 @@ _FORMAT: Final = re.compile(
 )
 _SCOPED: Final = re.compile(r"\b(\w+):(\w+)")
 _WORDS: Final = re.compile(r"\w[\w .-]*")
+_KEY_WORD: Final = re.compile(r"(?:\b(?:app|user|temp):)?\w+")
 _SPELLED: Final = Spelling(SCOPES)
 _NO_SCOPE: Final = ("session", "state")
 """Prefixes that people write before a key of the session, which has none."""
@@ -251,24 +252,32 @@ def check_formatted_keys(root: object) -> list[ContractIssue]:
         known.pop(step.name, None)  # a constant with the name of an agent may be meant as that name
     if not known:
         return []
-    return [issue for step in facts.steps for issue in _formatted_keys(step, list(known), facts)]
+    others = [key for key in known if not _KEY_WORD.fullmatch(key)]
+    return [
+        issue
+        for step in facts.steps
+        if isinstance(step.node, AgentNode) and facts.reaches(step)
+        for text in step.node.templates
+        if (keys := [*_mentioned(text, known), *(key for key in others if key in text)])
+        for issue in _formatted_keys(step, text, keys, facts)
+    ]
 
 
-def _formatted_keys(step: Step, known: list[str], facts: Facts) -> Iterator[ContractIssue]:
-    node = step.node
-    if not isinstance(node, AgentNode) or not facts.reaches(step):
+def _mentioned(text: str, known: Mapping[str, None]) -> Iterator[str]:
+    """The keys that a text has as words. It looks the words up, since a pipeline may have many keys."""
+    found = _KEY_WORD.findall(text)
+    words = dict.fromkeys([*found, *(word.rpartition(":")[2] for word in found)])
+    return (word for word in words if word in known)
+
+
+def _formatted_keys(step: Step, text: str, keys: list[str], facts: Facts) -> Iterator[ContractIssue]:
+    if not (keys := _unrelated_keys(keys, step, facts)):
         return
-    for text in node.templates:
-        keys = [key for key in known if key in text and re.search(rf"(?<!\w){re.escape(key)}(?!\w)", text)]
-        if not keys or not (keys := _unrelated_keys(keys, step, facts)):
-            continue
-        for found in formatted_in(text, tuple(keys)):
-            key = found.constant.text
-            if key in keys and _would_be_filled(
-                step, key, isinstance(found.constant.value, StateFieldRef), facts
-            ):
-                keys.remove(key)
-                yield _named_key(step, key, found.constant.source, found.where)
+    for found in formatted_in(text, tuple(keys)):
+        key, is_field = found.constant.text, isinstance(found.constant.value, StateFieldRef)
+        if key in keys and _would_be_filled(step, key, is_field, facts):
+            keys.remove(key)
+            yield _named_key(step, key, found.constant.source, found.where)
 
 
 def _unrelated_keys(keys: list[str], step: Step, facts: Facts) -> list[str]:
