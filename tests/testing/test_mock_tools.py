@@ -407,7 +407,7 @@ def calls_on(request: Any) -> Any:
 
 @pytest.mark.parametrize(
     ("place", "plugins"),
-    [*((place, plugins) for place in HELD for plugins in (True, False)), *((p, True) for p in SEEN_IN_A_RUN)],
+    [(place, plugins) for place in (*HELD, *SEEN_IN_A_RUN) for plugins in (True, False)],
 )
 async def test_a_mock_answers_for_an_agent_wherever_a_tool_holds_it(place: str, plugins: bool) -> None:
     """The name of its model, which ADK does not know, is never looked up."""

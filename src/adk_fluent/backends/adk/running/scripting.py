@@ -11,7 +11,7 @@ from google.adk.plugins.base_plugin import BasePlugin
 
 from adk_fluent.backends.adk.running.backend import ADKBackend
 from adk_fluent.backends.adk.running.runner import fresh_services
-from adk_fluent.backends.adk.running.unscripted import Unscripted, with_scripted_tools
+from adk_fluent.backends.adk.running.unscripted import Scripting, Unscripted, with_scripted_tools
 from adk_fluent.backends.adk.steps.remote_observation import Answering
 from adk_fluent.backends.adk.steps.tree import default_model
 from adk_fluent.ir.base import Node
@@ -42,7 +42,8 @@ class ScriptedBackend(ADKBackend):
 
     def plugins(self) -> list[BasePlugin]:
         """Those of every run, and what answers for agents that no script could be given to before."""
-        return [*super().plugins(), Unscripted(self._answer, self.remote_for, self.simulation)]
+        scripting = Scripting(self.model_for, self.helper_for, self.remote_for)
+        return [*super().plugins(), Unscripted(self._answer, scripting, self.remote_for, self.simulation)]
 
     async def _answer(self, agent: str, request: LlmRequest) -> LlmResponse:
         model = self.model_for(AgentNode(name=agent), agent)

@@ -31,6 +31,7 @@ from adk_fluent.backends.adk.steps.remote_requests import context_for
 from adk_fluent.backends.adk.steps.scripted import merge_state
 from adk_fluent.backends.adk.steps.selecting import SelectingLlm, is_scripted
 from adk_fluent.backends.adk.steps.tree import model_of
+from adk_fluent.backends.adk.tools.around import with_innermost
 from adk_fluent.errors import MockError
 from adk_fluent.ir.adk_objects import Native
 from adk_fluent.ir.base import UNSET, Node, rewrite
@@ -191,6 +192,7 @@ class Unscripted(AddedPlugin):
 
     Args:
         answer: the answer to a request of the agent of this name.
+        scripting: makes copies, with scripted models, of agents that run without plugins.
         remote_for: what answers in place of other processes.
         simulation: what is kept for the runs of the backend; `None` where they count as live.
     """
@@ -198,11 +200,12 @@ class Unscripted(AddedPlugin):
     def __init__(
         self,
         answer: Callable[[str, LlmRequest], Awaitable[LlmResponse]],
+        scripting: Scripting,
         remote_for: RemoteFor,
         simulation: Simulation | None,
     ) -> None:
         super().__init__(name=SCRIPTED)
-        self._answer, self._remote_for = answer, remote_for
+        self._answer, self._scripting, self._remote_for = answer, scripting, remote_for
         self.simulation: Simulation | None = simulation
 
     async def before_agent_callback(
@@ -229,7 +232,11 @@ class Unscripted(AddedPlugin):
     async def before_model_callback(
         self, *, callback_context: CallbackContext, llm_request: LlmRequest
     ) -> LlmResponse | None:
-        """Answer in place of a real model."""
+        """Answer in place of a real model, and script agents in tools that no plugin will reach."""
+        tools = llm_request.tools_dict
+        for name, tool in tools.items():
+            if isinstance(tool, AgentTool) and not tool.include_plugins:
+                tools[name] = with_innermost(tool, self._scripting.of)
         agent = private.invocation(callback_context).agent
         if isinstance(agent, LlmAgent) and is_scripted(model_of(agent)):
             return None

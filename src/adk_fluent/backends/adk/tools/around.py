@@ -80,6 +80,12 @@ def around_tool(tool: BaseTool, what: Around) -> BaseTool:
     return made
 
 
+def with_innermost(tool: BaseTool, replace: Callable[[BaseTool], BaseTool]) -> BaseTool:
+    """The tool with another one inside all that is done around its calls."""
+    layer: tuple[BaseTool, Around] | None = vars(tool).get(_AROUND)
+    return replace(tool) if layer is None else around_tool(with_innermost(layer[0], replace), layer[1])
+
+
 def called_by(tool: BaseTool, call: Callable[..., Awaitable[Any]]) -> BaseTool:
     """A copy of a tool that is the tool in all but what makes its calls; they take turns as those do."""
     made = copy.copy(tool)
