@@ -279,7 +279,6 @@ KNOWN_CIRCLES = (
     {"ir._generated", "ir.base", "ir.nodes.agents", "ir.tools"},
     {"middleware.keeping", "middleware.protocol"},
     {"prompt.spec", "prompt.text"},
-    {"viz.edge_routing", "viz.layout"},
 )
 """Modules that import each other, some of them for annotations alone. No more may come up."""
 
