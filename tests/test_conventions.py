@@ -272,7 +272,6 @@ KNOWN_CIRCLES = (
     {"context.control", "context.spec", "context.view"},
     {"debug.moments", "debug.recording"},
     {"debug.playing", "debug.replaying"},
-    {"eval.checking", "eval.suite"},
     {"expr.agent", "expr.preset"},
     {"expr.base", "expr.workflow"},
     {"expr.live", "expr.expression_run", "expr.session", "expr.terminals"},
