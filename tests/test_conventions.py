@@ -270,13 +270,10 @@ KNOWN_CIRCLES = (
     {"analysis.artifact_flow", "analysis.facts"},
     {"backends.answering", "backends.events", "backends.spending"},
     {"context.control", "context.spec", "context.view"},
-    {"debug.moments", "debug.recording"},
-    {"debug.playing", "debug.replaying"},
     {"expr.agent", "expr.preset"},
     {"expr.base", "expr.workflow"},
     {"expr.live", "expr.expression_run", "expr.session", "expr.terminals"},
     {"ir._generated", "ir.base", "ir.nodes.agents", "ir.tools"},
-    {"middleware.keeping", "middleware.protocol"},
     {"prompt.spec", "prompt.text"},
 )
 """Modules that import each other, some of them for annotations alone. No more may come up."""
