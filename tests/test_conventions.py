@@ -272,7 +272,6 @@ KNOWN_CIRCLES = (
     {"expr.base", "expr.workflow"},
     {"expr.live", "expr.expression_run", "expr.session", "expr.terminals"},
     {"ir._generated", "ir.base", "ir.nodes.agents", "ir.tools"},
-    {"prompt.spec", "prompt.text"},
 )
 """Modules that import each other, some of them for annotations alone. No more may come up."""
 
