@@ -31,6 +31,7 @@ from adk_fluent.ir.execution import HandOver, InOrder, InParallel
 from adk_fluent.ir.frozen import use_of
 from adk_fluent.ir.graph import transfers
 from adk_fluent.ir.node_names import resolve_names
+from adk_fluent.ir.nodes import agent_of
 from adk_fluent.ir.tools import confirms, tool_name
 from adk_fluent.spelling import Spelling
 
@@ -253,5 +254,5 @@ def check_resumable(root: object) -> list[ContractIssue]:
             hint="Leave ExecutionConfig(resumable=) out, or set it to True.",
         )
         for step in facts.steps
-        if step.node.asks or ((agent := step.node.agent) is not None and any(map(confirms, agent.tools)))
+        if step.node.asks or ((agent := agent_of(step.node)) is not None and any(map(confirms, agent.tools)))
     ]
