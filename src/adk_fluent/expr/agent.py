@@ -41,6 +41,7 @@ from adk_fluent.tools.wrappers import ConfirmedTool
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
+    from typing import Protocol
 
     from google.adk.agents.base_agent import BaseAgent as NativeAgent
     from google.adk.agents.readonly_context import ReadonlyContext
@@ -49,11 +50,17 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
     from typing_extensions import TypeForm, deprecated
 
-    from adk_fluent.expr.preset import Preset
     from adk_fluent.expr.tools import ToolLike
 
     Instruction = str | PromptSpec | Callable[[ReadonlyContext], str | Awaitable[str]]
     StaticContent = str | Content | Part | list[Part | str]
+
+    class AgentSettings(Protocol):
+        """Settings that `use` takes: a `Preset`."""
+
+        def apply(self, agent: Agent[Any]) -> Agent[Any]:
+            """The agent with these settings."""
+            ...
 
     class NoAgent:
         """The result of `reads([...])` and `writes([...])` for a type checker; such a call raises."""
@@ -440,7 +447,7 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
         """Forbid transfers to the parent and to siblings: `stay()` and `no_peers()`."""
         return self.stay().no_peers()
 
-    def use(self, preset: Preset) -> Agent[T_co]:
+    def use(self, preset: AgentSettings) -> Agent[T_co]:
         """Apply a `Preset`: call its methods in order."""
         if not hasattr(preset, "apply"):
             raise ArgumentError(f"use() takes a Preset, not {describe(preset)}.")

@@ -1,24 +1,15 @@
-"""`Run`: one call of a terminal: it chooses the backend, compiles once, runs, and reads events and state.
-
-A compiled expression is kept for the expression, the backend, the configuration and the middleware. The
-contract check runs once more for each kind of given state, because the state decides which keys are missing.
-"""
+"""`Run`: one call of a terminal: it runs the expression, and reads the events and the state after them."""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
-import uuid
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, aclosing, contextmanager, nullcontext
-from dataclasses import replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar, cast
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
 
 from adk_fluent._tracebacks import brief, briefly
-from adk_fluent.config import ExecutionConfig, execution_config
 from adk_fluent.errors import (
-    ADKFluentError,
     ArgumentError,
     BackendError,
     EventLoopError,
@@ -26,162 +17,18 @@ from adk_fluent.errors import (
     SessionError,
     no_answer,
     sentence,
-    what_happened,
 )
-from adk_fluent.expr.options import SERVICES, checked
+from adk_fluent.expr.run_setup import RunSetup
 
 if TYPE_CHECKING:
     from adk_fluent.backends.events import AgentEvent, Pending, RunResult
-    from adk_fluent.backends.protocol import Backend, LiveConversation, SessionBackend, StoredSession
-    from adk_fluent.backends.reading import Reading
-    from adk_fluent.expr.terminals import Terminals
-    from adk_fluent.ir.base import Node
+    from adk_fluent.backends.protocol import LiveConversation, StoredSession
 
 T_co = TypeVar("T_co", covariant=True)
 
-_OPTIONS = (*SERVICES, "app_name", "user_id", "session_id", "state", "backend", "config", "middleware")
 
-
-class Run(Generic[T_co]):
-    """An expression together with the options of one call.
-
-    Args:
-        expression: the expression that runs.
-        options: the options of the call, as in `RunOptions`.
-        terminal: the method that was called, for messages.
-        history: the events of earlier turns, for a backend that stores no sessions.
-
-    Raises:
-        ArgumentError: an option does not exist, or has the wrong type.
-        BackendError: an option needs a backend that stores sessions, and the given one does not.
-    """
-
-    def __init__(
-        self,
-        expression: Terminals[T_co],
-        options: Mapping[str, Any],
-        *,
-        terminal: str = "run",
-        history: Sequence[AgentEvent] = (),
-    ) -> None:
-        from adk_fluent.spelling import did_you_mean
-
-        for name in options:
-            if name not in _OPTIONS:
-                raise ArgumentError(f"A run has no option {name!r}.{did_you_mean(name, _OPTIONS)}")
-        options = checked(options)
-        self._expression = expression
-        self._options: Mapping[str, Any] = options
-        self._terminal = terminal
-        self._history = tuple(history)
-        self._user_id: str = options.get("user_id") or "user"
-        self._config = execution_config(options.get("config"))
-        if app_name := options.get("app_name"):
-            self._config = replace(self._config, app_name=app_name)
-        self._node = expression.node
-        if (middleware := options.get("middleware")) is not None:
-            from adk_fluent.middleware.checking import given_to
-
-            self._node = given_to(self._node, middleware)
-        if terminal in ("resume", "rewind"):
-            self.check_stores(f"{terminal}()")
-        for name in ("session_id", *SERVICES):
-            if name in options:
-                self.check_stores(f"{terminal}({name}=)", f"Leave {name} out")
-
-    # --- what runs it -----------------------------------------------------------------------------
-
-    @cached_property
-    def backend(self) -> Backend:
-        """The given backend or the default one; the local durable one if `config.durable` is set."""
-        given = self._options.get("backend")
-        if self._config.durable is not None:
-            from adk_fluent.backends.temporal.local import local_backend
-
-            return local_backend(given)
-        if given is not None:
-            return given
-        from adk_fluent.backends.adk.api import default_backend
-
-        return default_backend()
-
-    @cached_property
-    def sessions(self) -> SessionBackend | None:
-        """The backend if it stores sessions, else `None`."""
-        from adk_fluent.backends.protocol import SessionBackend
-
-        return self.backend if isinstance(self.backend, SessionBackend) else None
-
-    def check_stores(self, what: str, instead: str = "") -> None:
-        """Refuse a feature that needs stored sessions if the given backend stores none.
-
-        Args:
-            what: the feature, for the message.
-            instead: another remedy than a different backend, for the message.
-
-        Raises:
-            BackendError: the backend stores no sessions.
-        """
-        if "backend" in self._options:
-            self._storing(what, instead)
-
-    def _storing(self, what: str, instead: str = "") -> SessionBackend:
-        """Return the backend, which must store sessions; else raise `BackendError`."""
-        if self.sessions is None:
-            either = f"{instead}, or take" if instead else "Take"
-            raise BackendError(
-                f"{type(self.backend).__name__} stores no sessions, which {what} needs. "
-                f"{either} a backend that does, such as ADKBackend()."
-            )
-        return self.sessions
-
-    @property
-    def compiled(self) -> Any:
-        """The compiled expression; it is compiled once per expression, backend and configuration."""
-        return self._form.compiled
-
-    @cached_property
-    def _form(self) -> _Form:
-        from adk_fluent.backends.recent import Recent, forms_of
-        from adk_fluent.contracts.check import check_on_build, kind_of
-
-        backend, node, config = self.backend, self._node, self._config
-        acting = tuple(map(id, node.annotations.middleware))  # the cached form keeps these objects alive
-        given = cast("Mapping[str, Any] | None", self._options.get("state"))
-        known = None if "session_id" in self._options else given or {}
-        kind = None if known is None else kind_of(known)
-
-        def make() -> tuple[_Form, Recent[None]]:
-            form, checked = _form(backend, node, config, known), Recent[None]()
-            checked.get(kind, lambda: None)
-            return form, checked
-
-        form, checked = forms_of(self._expression, backend).get((config, acting), make)
-        checked.get(kind, lambda: check_on_build(node, config=config, state=known, mode=config.contracts))
-        return form
-
-    @property
-    def _services(self) -> Mapping[str, Any]:
-        """The services among the options, by name."""
-        return {name: self._options[name] for name in SERVICES if name in self._options}
-
-    def _arguments(self, prompt: Any, session_id: str, *, streaming: bool) -> dict[str, Any]:
-        """The keyword arguments for the backend's `run` and `stream`.
-
-        Raises:
-            ArgumentError: the prompt is empty, or a message cannot hold it.
-        """
-        from adk_fluent.backends.turns import user_said
-
-        user_said(prompt)
-        more = {"history": self._history} if self.sessions is None else {"services": self._services}
-        return {
-            "user_id": self._user_id,
-            "session_id": session_id,
-            "state": self._options.get("state") or {},
-            "streaming": streaming,
-            **more,
-        }
+class Run(RunSetup, Generic[T_co]):
+    """One call of a terminal: an expression and its options, and how it runs."""
 
     # --- running ----------------------------------------------------------------------------------
 
@@ -233,12 +80,12 @@ class Run(Generic[T_co]):
         if self.sessions is not None:
             options = {name: value for name, value in self._options.items() if name != "state"}
             options["session_id"] = session_id  # the session exists now; the given state was for its start
-            return result, Run(self._expression, options, terminal=self._terminal)
+            return result, Run[T_co](self._expression, options, terminal=self._terminal)
         from adk_fluent.backends.turns import user_said
 
         options = {**self._options, "state": result.state}
         history = [*self._history, user_said(prompt, session_id), *events]
-        return result, Run(self._expression, options, terminal=self._terminal, history=history)
+        return result, Run[T_co](self._expression, options, terminal=self._terminal, history=history)
 
     async def _events(self, prompt: Any, session_id: str) -> list[AgentEvent]:
         """Run to the end; return all events, marked with their visibility."""
@@ -284,6 +131,18 @@ class Run(Generic[T_co]):
             await self._forget(compiled, session_id)
         return answer
 
+    def prepare(self, prompts: Iterable[Any]) -> None:
+        """Compile the expression, and check prompts that run in new sessions, before the first paid call.
+
+        Raises:
+            ArgumentError: a session is given, or a message cannot hold one of the prompts.
+        """
+        if "session_id" in self._options:
+            raise ArgumentError("map() runs each prompt in a new session; leave session_id out.")
+        _ = self.compiled
+        for prompt in prompts:
+            self._arguments(prompt, "", streaming=False)
+
     def ask(self, prompt: Any) -> T_co:
         """Block until the answer is known, and return it."""
         with brief():
@@ -292,57 +151,6 @@ class Run(Generic[T_co]):
                     "ask() cannot wait inside a running event loop; write `await expr.ask_async(...)`."
                 )
             return asyncio.run(self.answer(prompt))
-
-    @briefly
-    async def map(
-        self, prompts: Sequence[Any], concurrency: int, *, return_exceptions: bool
-    ) -> list[T_co | ADKFluentError]:
-        """Ask all prompts and return the answers in order.
-
-        Args:
-            prompts: the prompts.
-            concurrency: most runs at the same time.
-            return_exceptions: True if a prompt's error takes the place of its answer.
-
-        Raises:
-            RunError: the first error, with the other answers, unless errors are returned.
-        """
-        whole = isinstance(concurrency, int) and concurrency >= 1  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
-        if isinstance(prompts, str) or not isinstance(prompts, Sequence) or not whole:  # pyright: ignore[reportUnnecessaryIsInstance]  # likewise
-            raise ArgumentError("map() takes a list of prompts and a positive whole number as concurrency.")
-        if "session_id" in self._options:
-            raise ArgumentError("map() runs each prompt in a new session; leave session_id out.")
-        _ = self.compiled  # errors of the expression and the prompts are raised before the first paid call
-        for prompt in prompts:
-            self._arguments(prompt, "", streaming=False)
-        slots, answers, failed = asyncio.Semaphore(concurrency), dict[int, T_co](), asyncio.Event()
-
-        async def one(index: int, prompt: Any) -> ADKFluentError | None:
-            """Ask one prompt; return its error if errors are returned, else `None`."""
-            async with slots:
-                if failed.is_set():  # another prompt failed, and this task is not cancelled yet
-                    return None
-                try:
-                    with _as_ours(index):
-                        await self.answer(prompt, lambda answer: answers.update({index: answer}))
-                except ADKFluentError as error:
-                    if return_exceptions:
-                        return error
-                    failed.set()
-                    raise
-                return None
-
-        async with self.opened():
-            tasks = [asyncio.ensure_future(one(*each)) for each in enumerate(prompts)]
-            try:
-                errors = await asyncio.gather(*tasks)
-            except ADKFluentError as error:
-                await _cancelled(tasks)
-                error.answers = dict(sorted(answers.items()))
-                raise
-            finally:
-                await _cancelled(tasks)
-        return [answers[index] if error is None else error for index, error in enumerate(errors)]
 
     @briefly
     async def resume(
@@ -505,11 +313,6 @@ class Run(Generic[T_co]):
         asked = waiting.get(events[-1].invocation_id, ()) if events else itertools.chain(*waiting.values())
         return session.state, list(asked), _before(session, events) if resumed else ()
 
-    async def _session(self, sessions: SessionBackend, session_id: str) -> StoredSession:
-        return await sessions.session(
-            self.compiled, session_id=session_id, user_id=self._user_id, services=self._services
-        )
-
     def _uncaught(self, events: Sequence[AgentEvent]) -> RunError | None:
         """The error for a failure that an event reports and nothing caught; else `None`."""
         from adk_fluent.backends.events import uncaught
@@ -519,16 +322,6 @@ class Run(Generic[T_co]):
         return RunError(no_answer(self._form.reading.origin(event.author), event.error or ""))
 
     # --- sessions ---------------------------------------------------------------------------------
-
-    def opened(self) -> AbstractAsyncContextManager[None]:
-        """Keep connections of tools, such as those to MCP servers, open inside this block."""
-        from adk_fluent.ir.base import walk
-
-        if not any(getattr(node, "tools", ()) for node in walk(self._expression.node)):
-            return nullcontext()
-        from adk_fluent.backends.adk.api import OpenTools
-
-        return OpenTools(self._expression.node).in_use()
 
     async def leave(self, session_id: str) -> bool:
         """End a conversation and delete its session, as `answer` does; return True if it is deleted."""
@@ -541,44 +334,6 @@ class Run(Generic[T_co]):
         except SessionError:  # no turn ran
             return False
         return not session.waiting and await self._forget(self.compiled, session_id)
-
-    async def _forget(self, compiled: Any, session_id: str) -> bool:
-        """Delete the session unless the user named it or gave a service; return True if it is deleted."""
-        sessions, options = self.sessions, self._options
-        if sessions is None or options.get("session_id") or options.get("session_service") is not None:
-            return False
-        await sessions.forget(compiled, session_id=session_id, user_id=self._user_id, services=self._services)
-        return True
-
-    def new_session_id(self) -> str:
-        """The given session id, or a new one."""
-        return self._session_id()
-
-    def _session_id(self) -> str:
-        return self._options.get("session_id") or str(uuid.uuid4())
-
-
-class _Form(NamedTuple):
-    """A compiled expression, and the `Reading` that interprets its events."""
-
-    compiled: Any
-    reading: Reading
-
-
-def _form(backend: Backend, node: Node, config: ExecutionConfig, state: Mapping[str, Any] | None) -> _Form:
-    """Check a tree and compile it.
-
-    Args:
-        backend: the backend that compiles it.
-        node: the root of the tree.
-        config: the configuration of the run.
-        state: the session's state before the run, for the contract check; `None` if it is not known.
-    """
-    from adk_fluent.backends.reading import Reading
-    from adk_fluent.contracts.check import checked_once
-
-    with checked_once(node, config, state):
-        return _Form(backend.compile(node, config), Reading.of(node, config))
 
 
 def is_running() -> bool:
@@ -640,30 +395,3 @@ def _answer(result: RunResult[T_co]) -> T_co:
     except RunError as error:
         error.result = result
         raise
-
-
-async def _cancelled(tasks: Iterable[asyncio.Future[Any]]) -> None:
-    """Cancel tasks, and wait until each has ended."""
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
-
-
-@contextmanager
-def _as_ours(index: int) -> Generator[None]:
-    """Convert another library's error, which one prompt of a `map` raises, into a `RunError`.
-
-    Raises:
-        RunError: the prompt raised such an error, or a `CancelledError` although its task was not cancelled.
-    """
-    try:
-        yield
-    except ADKFluentError:
-        raise
-    except asyncio.CancelledError as error:
-        task = asyncio.current_task()
-        if task is not None and task.cancelling():  # our task was cancelled from outside
-            raise
-        raise RunError(f"Prompt {index} of map(): a model, tool or step raised CancelledError.") from error
-    except Exception as error:
-        raise RunError(f"Prompt {index} of map() failed with {sentence(what_happened(error))}") from error

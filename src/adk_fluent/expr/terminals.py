@@ -41,7 +41,7 @@ class Terminals(Reports, Generic[T_co]):
         from adk_fluent.expr.expression_run import Run
 
         with brief():
-            return Run(self, options, terminal=terminal)
+            return Run[T_co](self, options, terminal=terminal)
 
     # --- native ADK objects -----------------------------------------------------------------------
 
@@ -269,8 +269,10 @@ class Terminals(Reports, Generic[T_co]):
         >>> [type(answer).__name__ for answer in answers]
         ['str', 'ModelError']
         """
+        from adk_fluent.expr.batch import ask_all
+
         run = self._run("map", options)
-        return await run.map(prompts, concurrency, return_exceptions=return_exceptions)
+        return await ask_all(run, prompts, concurrency, return_exceptions=return_exceptions)
 
     @listing_options(RunOptions)
     def session(self, *, keep: bool = False, **options: Unpack[RunOptions]) -> Chat[T_co]:
