@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from adk_fluent.backends.events import final_text
     from adk_fluent.expr.agent import Agent
     from adk_fluent.expr.artifacts import A
+    from adk_fluent.expr.base import FanOut, Loop, Pipeline
     from adk_fluent.expr.context import C
     from adk_fluent.expr.preset import Preset
     from adk_fluent.expr.remote import RemoteAgent
     from adk_fluent.expr.steps import Route, agent, gate, loop_until, map_over, race, tap, transfer, until
     from adk_fluent.expr.tools import T
     from adk_fluent.expr.transforms import S
-    from adk_fluent.expr.workflow import FanOut, Loop, Pipeline
     from adk_fluent.prompt.factories import P
     from adk_fluent.state.schema import StateSchema
 

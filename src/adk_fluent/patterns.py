@@ -15,10 +15,9 @@ from adk_fluent._lazy import listing
 from adk_fluent.errors import ArgumentError
 from adk_fluent.expr.agent import Agent
 from adk_fluent.expr.arguments import check_key, describe, observer
-from adk_fluent.expr.base import Expr
+from adk_fluent.expr.base import Expr, FanOut, Loop, Pipeline
 from adk_fluent.expr.steps import Route, map_over, until
 from adk_fluent.expr.transforms import S
-from adk_fluent.expr.workflow import FanOut, Loop, Pipeline
 from adk_fluent.ir.base import walk
 from adk_fluent.ir.execution import InOrder
 from adk_fluent.ir.functions import declares

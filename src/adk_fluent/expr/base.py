@@ -1,26 +1,29 @@
-"""`Expr`: a thin, immutable, typed handle on an IR node, and the operators that join expressions."""
+"""`Expr` and what its operators make of it: `Pipeline`, `FanOut`, `Loop`, `Fallback` and steps.
+
+Every operator of an expression gives an expression of another class, so these classes are in one module.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from math import inf
-from typing import TYPE_CHECKING, Any, ClassVar, Never, Self, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, Never, Self, TypeVar, cast, overload
 
 from adk_fluent.errors import ArgumentError, ExpressionError, UnknownMethodError
-from adk_fluent.expr.arguments import describe, observer, unpacked
-from adk_fluent.expr.declarations import Declarations
-from adk_fluent.expr.terminals import Terminals
+from adk_fluent.expr._generated import WorkflowMethods
+from adk_fluent.expr.arguments import describe, observer, positive, refuse_fields
+from adk_fluent.expr.handle import Chain, Handle, key_written_by, no_step
+from adk_fluent.expr.options import leaving_out
 from adk_fluent.ir.adk_objects import is_native
-from adk_fluent.ir.annotations import ContextSpec, InstructionSpec
-from adk_fluent.ir.base import UNSET, Node
-from adk_fluent.ir.execution import STEP_BY_STEP, Wrapped
-from adk_fluent.ir.frozen import note_use
+from adk_fluent.ir.base import Node
+from adk_fluent.ir.frozen import Frozen, frozen, note_use
 from adk_fluent.ir.functions import function_name
-from adk_fluent.ir.node_names import check_name, written
+from adk_fluent.ir.node_names import check_name
 from adk_fluent.ir.nodes import (
     AgentNode,
+    FallbackNode,
     LoopNode,
     ParallelNode,
     PieceFn,
@@ -33,23 +36,18 @@ from adk_fluent.ir.nodes import (
     TimeoutNode,
     TransformFn,
     TransformNode,
-    agent_of,
 )
-from adk_fluent.ir.predicates import Match, Predicate
+from adk_fluent.ir.predicates import Match, Predicate, StateView
 
 if TYPE_CHECKING:
     from google.adk.agents.base_agent import BaseAgent as NativeAgent
-    from google.adk.plugins.base_plugin import BasePlugin
 
-    from adk_fluent.expr.workflow import Fallback, FanOut, Loop, Pipeline, Until
-    from adk_fluent.middleware.protocol import Middleware
-    from adk_fluent.state.schema import StateSchema
 
 T_co = TypeVar("T_co", covariant=True)
 U = TypeVar("U")
 
 
-class Expr(Terminals[T_co], Declarations):
+class Expr(Handle[T_co]):
     """Base class of all expressions, which users compose and terminals run.
 
     Expressions never change: each method returns a new one. They compare and hash by structure, so you can
@@ -60,61 +58,7 @@ class Expr(Terminals[T_co], Declarations):
         name: the expression's name, or an empty text.
     """
 
-    __slots__ = ("__weakref__", "_node")
-
-    _what: ClassVar[str] = "step"
-
-    if TYPE_CHECKING:
-        _node: Any
-        """The node; the `node` property of each class states its type."""
-
-    def __init__(self) -> None:
-        raise ExpressionError(f"{type(self).__name__} is not built directly; compose expressions instead.")
-
-    @classmethod
-    def from_node(cls, node: Node) -> Self:
-        """Make an expression of this class from a node."""
-        made = object.__new__(cls)
-        object.__setattr__(made, "_node", node)
-        return made
-
-    @property
-    def node(self) -> Node:
-        """The expression's IR node."""
-        return self._node
-
-    @property
-    def name(self) -> str:
-        """The expression's name; empty if it has none."""
-        return self.node.name
-
-    def to_ir(self) -> Node:
-        """Return the frozen tree of IR nodes.
-
-        >>> from adk_fluent import Agent
-        >>> (Agent("a") >> Agent("b")).to_ir().kind
-        'sequence'
-        """
-        return self.node
-
-    # --- changing a field: used by every builder method -------------------------------------------
-
-    def _set(self, **fields: object) -> Self:
-        return self.from_node(self.node.updated(fields))
-
-    def _append(self, field: str, *values: object) -> Self:
-        present = getattr(self.node, field)
-        return self._set(**{field: (*(() if present is UNSET else present), *values)})
-
-    def _hook(self, field: str, *functions: object) -> Self:
-        method = field.removesuffix("_callback")
-        for fn in functions:
-            if not callable(fn) or isinstance(fn, Expr | type):
-                given = cast(object, fn)
-                raise ArgumentError(
-                    f"{method}() takes functions, not {describe(given)}.{unpacked(given, method)}"
-                )
-        return self._append(field, *functions)
+    __slots__ = ()
 
     # --- operators --------------------------------------------------------------------------------
 
@@ -130,8 +74,6 @@ class Expr(Terminals[T_co], Declarations):
     def __rshift__(self, other: NativeAgent) -> Pipeline[Any]: ...
     def __rshift__(self, other: object) -> Pipeline[Any]:
         """Run `other` after this: an expression, a function `state -> dict | None`, or `{value: branch}`."""
-        from adk_fluent.expr.workflow import Pipeline
-
         return cast("type[Pipeline[Any]]", Pipeline).joined(self, lift(other, ">>", before=self))
 
     def __rrshift__(self, other: TransformFn | NativeAgent) -> Pipeline[T_co]:
@@ -144,8 +86,6 @@ class Expr(Terminals[T_co], Declarations):
     def __or__(self, other: NativeAgent) -> FanOut[Any]: ...
     def __or__(self, other: object) -> FanOut[Any]:
         """Run both at the same time."""
-        from adk_fluent.expr.workflow import FanOut, Pipeline
-
         lifted = lift(other, "|")
         for side in (self, lifted):
             if isinstance(side, Pipeline):  # `a | b >> c` may be a mistake; a contract check looks at it
@@ -158,8 +98,6 @@ class Expr(Terminals[T_co], Declarations):
     def __floordiv__(self, other: NativeAgent) -> Fallback[Any]: ...
     def __floordiv__(self, other: object) -> Fallback[Any]:
         """Run `other` if this one fails."""
-        from adk_fluent.expr.workflow import Fallback
-
         return cast("type[Fallback[Any]]", Fallback).joined(self, lift(other, "//"))
 
     def __ror__(self, other: NativeAgent) -> FanOut[Any]:
@@ -172,8 +110,6 @@ class Expr(Terminals[T_co], Declarations):
 
     def __mul__(self, rounds: int | Until) -> Loop[T_co]:
         """Run this again and again: `n` times, or `until(predicate, max=n)`."""
-        from adk_fluent.expr.workflow import Loop, Until
-
         if isinstance(rounds, Until):
             return Loop(self, max_iterations=rounds.max).until(rounds.predicate)
         if callable(rounds):
@@ -184,14 +120,6 @@ class Expr(Terminals[T_co], Declarations):
         return Loop(self, max_iterations=rounds)
 
     # --- what every expression can do -------------------------------------------------------------
-
-    def named(self, name: str) -> Self:
-        """Return the same expression with another name.
-
-        Raises:
-            InvalidNameError: ADK would reject the name.
-        """
-        return self._set(name=check_name(name, self._what))
 
     def timeout(self, seconds: float) -> Timeout[T_co]:
         """Cancel this expression after `seconds` of work and raise `AgentTimeoutError`.
@@ -205,50 +133,6 @@ class Expr(Terminals[T_co], Declarations):
         if not isinstance(seconds, int | float) or isinstance(seconds, bool) or not 0 < seconds < inf:  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
             raise ArgumentError(f"timeout() takes a positive number of seconds, not {seconds!r}.")
         return Timeout[T_co].from_node(TimeoutNode(body=self.node, seconds=seconds))
-
-    def schema(self, schema: type[StateSchema]) -> Self:
-        """Bind a `StateSchema` to this expression: checks use it, and a run enforces it.
-
-        If an agent or step in this expression writes a session key that the schema does not declare, or a
-        value of another type, the run raises an error before the value reaches the session.
-
-        Raises:
-            ArgumentError: `schema` is not a subclass of `StateSchema`.
-            StateKeyError: at run time, an undeclared key was written; the message names agent and key.
-            StateTypeError: at run time, a value had the wrong type; the message names agent and key.
-        """
-        from adk_fluent.state.schema import StateSchema
-
-        if not isinstance(schema, type) or not issubclass(schema, StateSchema):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
-            raise ArgumentError(f"schema() takes a subclass of StateSchema, not {describe(schema)}.")
-        return self._set(annotations=self.node.annotations.replace(schema=schema))
-
-    def middleware(self, *middleware: Middleware | BasePlugin) -> Self:
-        """Put middleware around everything in this expression; the first object is the outermost.
-
-        The middleware of an enclosing expression is further out. An object that is attached twice acts once,
-        at the outer place. Hooks around a whole run are called once per run, for any part of the expression
-        that has them. `build()` returns an agent without plugins: give ADK the result of `to_app()` instead.
-
-        Args:
-            middleware: objects with hooks; see `adk_fluent.middleware.Middleware`. ADK's own plugins, too.
-
-        Raises:
-            ArgumentError: an object is not middleware, or one of its hooks has a wrong signature.
-
-        >>> from adk_fluent import Agent
-        >>> from adk_fluent.middleware import Middleware
-        >>> class Counting(Middleware):
-        ...     asked = 0
-        ...     async def before_model(self, ctx, request):
-        ...         self.asked += 1
-        >>> len(Agent("a").middleware(Counting()).node.annotations.middleware)
-        1
-        """
-        from adk_fluent.middleware.checking import attached
-
-        added = attached(middleware, "middleware()")
-        return self._say(middleware=(*self.node.annotations.middleware, *added))
 
     @overload
     def tap(self, fn: TapFn) -> Pipeline[T_co]: ...
@@ -280,36 +164,12 @@ class Expr(Terminals[T_co], Declarations):
 
     def until(self, predicate: Predicate) -> Loop[T_co]:
         """Repeat this until `predicate(state)` holds, at most 10 times; see `Loop`."""
-        from adk_fluent.expr.workflow import Loop
-
         return Loop(self).until(predicate)
 
     def proceed_if(self, predicate: Predicate) -> Conditional[T_co]:
         """Run this only if `predicate(state)` holds; what follows runs either way."""
         test = observer(predicate, "proceed_if()")
         return Conditional[T_co].from_node(RouteNode(rules=((test, self.node),)))
-
-    # --- values -----------------------------------------------------------------------------------
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Expr) and self.node == cast("Expr[Any]", other).node
-
-    def __hash__(self) -> int:
-        return hash(self.node)
-
-    def __copy__(self) -> Self:
-        return self
-
-    def __deepcopy__(self, memo: object) -> Self:
-        return self
-
-    def __reduce__(self) -> tuple[Callable[[Node], Self], tuple[Node]]:
-        return type(self).from_node, (self.node,)
-
-    def __repr__(self) -> str:
-        names = [written(child) for child in self.node.children]
-        inside = ", ".join([repr(self.name)] * bool(self.name) + names)
-        return f"{type(self).__name__}({inside if len(inside) <= 200 else f'{inside[:200]}…'})"
 
     if not TYPE_CHECKING:  # a type checker that saw these would accept any attribute
 
@@ -369,6 +229,326 @@ class Conditional(Expr[T_co]):
     __slots__ = ()
 
 
+if TYPE_CHECKING:
+    _Silent = Step | StepFn
+    _Member = Expr[Any] | StepFn | NativeAgent | str
+    # The members of a constructor, by those at the end, which decide about the type of the answer:
+    _EndsUnknown = tuple[*tuple[_Member, ...], _Silent, _Silent]
+    _EndsSilent = tuple[*tuple[_Member, ...], Expr[U], _Silent]
+    _EndsNativeSilent = tuple[*tuple[_Member, ...], NativeAgent, _Silent]
+    _EndsAnySilent = tuple[*tuple[_Member, ...], _Silent]
+    _Ends = tuple[*tuple[_Member, ...], Expr[U]]
+    _EndsNative = tuple[*tuple[_Member, ...], NativeAgent]
+
+
+class _Associative(Chain[T_co], Expr[T_co]):
+    """An expression that an associative operator makes, and that takes further members."""
+
+    __slots__ = ()
+
+    @classmethod
+    def gather(
+        cls, owner: type[Expr[Any]], members: tuple[object, ...], name: str | None, what: str
+    ) -> tuple[str, tuple[Node, ...]]:
+        """The name and the member nodes from the constructor's arguments; the first may be the name."""
+        called = owner.__name__
+        if members and isinstance(members[0], str):
+            if name is not None:
+                raise ArgumentError(f"{called} got two names, {members[0]!r} and {name!r}; give one.")
+            name, members = members[0], members[1:]
+        nodes: list[Node] = []
+        where, routes = f"{called}()", cls is Pipeline
+        for member in members:
+            before = nodes[-1] if routes and nodes else None
+            nodes += cls.members_of(lift(member, where, before).node)
+        if not nodes and name is None:
+            raise ExpressionError(f"{called}() is empty: give it at least one {what}.")
+        return "" if name is None else check_name(name, owner._what), tuple(nodes)
+
+    def _begin(self, members: tuple[object, ...], name: str | None, what: str) -> None:
+        given, nodes = self.gather(type(self), members, name, what)
+        object.__setattr__(self, "_node", self._plain.with_children(nodes).replace(name=given))
+
+    def _with(self, member: object, method: str) -> Self:
+        before = self if self.node.children else None
+        added = self.members_of(lift(member, f".{method}()", before=before).node)
+        return self.from_node(self.node.with_children((*self.node.children, *added)))
+
+
+class Pipeline(_Associative[T_co], WorkflowMethods):
+    """Steps that run one after another.
+
+    The first argument may be the name. Steps may also be functions `state -> dict | None`.
+
+    Args:
+        steps: expressions or functions, in order.
+        name: the name, if it is not the first argument.
+
+    Raises:
+        ExpressionError: there is neither a step nor a name.
+
+    Example:
+        >>> from adk_fluent import Agent, Pipeline
+        >>> Pipeline("etl").step(Agent("extract")).step(Agent("load"))
+        Pipeline('etl', extract, load)
+    """
+
+    __slots__ = ()
+    _what = "pipeline"
+    _plain = SequenceNode()
+
+    # The type is that of the last step with text. If the last two steps have none, the type is unknown.
+    @overload
+    def __init__(self: Pipeline[Never], name: str, /) -> None: ...
+    @overload
+    def __init__(self: Pipeline[Never], *, name: str) -> None: ...
+    @overload
+    def __init__(self: Pipeline[object], *steps: *_EndsUnknown, name: str | None = None) -> None: ...
+    @overload
+    def __init__(self: Pipeline[U], *steps: *_EndsSilent[U], name: str | None = None) -> None: ...
+    @overload
+    def __init__(self: Pipeline[Any], *steps: *_EndsNativeSilent, name: str | None = None) -> None: ...
+    @overload
+    def __init__(self: Pipeline[object], *steps: *_EndsAnySilent, name: str | None = None) -> None: ...
+    @overload
+    def __init__(self: Pipeline[U], *steps: *_Ends[U], name: str | None = None) -> None: ...
+    @overload
+    def __init__(self: Pipeline[Any], *steps: *_EndsNative, name: str | None = None) -> None: ...
+    @overload
+    def __init__(  # pyright: ignore[reportOverlappingOverload]  # the one that fits an unpacked list
+        self: Pipeline[U], *steps: Expr[U], name: str | None = None
+    ) -> None: ...
+    @overload
+    def __init__(self: Pipeline[Any], *steps: Expr[Any] | NativeAgent, name: str | None = None) -> None: ...
+    @leaving_out("unknown")
+    def __init__(self, *steps: object, name: str | None = None, **unknown: object) -> None:
+        refuse_fields("Pipeline", "step", unknown, ("name",))
+        self._begin(steps, name, "step")
+
+    def __call__(self: Pipeline[Never], state: StateView) -> dict[str, Any]:
+        """Return the changes that a chain of S transforms would make in `state`; for tests, without a run.
+
+        >>> from adk_fluent import S
+        >>> (S.set(topic="tea") >> S.rename(topic="subject"))({})
+        {'subject': 'tea'}
+
+        Raises:
+            ArgumentError: a step is not a transform.
+            TransformError: a step's function is async, or did not return a dict.
+        """
+        from adk_fluent.state.operations import changes_of
+
+        return changes_of(self.node, state)
+
+    @overload
+    def step(self, step: Step | StepFn) -> Self: ...
+    @overload
+    def step(self, step: Expr[U] | Mapping[Any, Expr[U]]) -> Pipeline[U]: ...
+    @overload
+    def step(self, step: NativeAgent) -> Pipeline[Any]: ...
+    def step(self, step: object) -> Pipeline[Any]:
+        """Return the pipeline with one more step at its end."""
+        return self._with(step, "step")
+
+
+Merge = Literal["wait_all", "first_complete", "interleave"]
+_MERGES = ("wait_all", "first_complete", "interleave")
+
+
+def _merge(how: Merge) -> Merge:
+    if how not in _MERGES:
+        raise ArgumentError(f"FanOut(merge=) is one of {', '.join(map(repr, _MERGES))}, not {how!r}.")
+    return how
+
+
+class FanOut(_Associative[T_co], WorkflowMethods):
+    """Branches that run at the same time, each seeing only the conversation before them and its own.
+
+    Args:
+        branches: expressions; the first argument may be the name.
+        name: the name, if it is not the first argument.
+        merge: the moment at which the fan-out ends; see the method `merge`.
+
+    Raises:
+        ExpressionError: there is neither a branch nor a name.
+        ArgumentError: the value of `merge` does not exist.
+
+    Example:
+        >>> from adk_fluent import Agent, FanOut
+        >>> FanOut(Agent("web"), Agent("papers"), name="research")
+        FanOut('research', web, papers)
+    """
+
+    __slots__ = ()
+    _what = "fan_out"
+    _plain = ParallelNode()
+
+    @overload
+    def __init__(self: FanOut[Never], name: str, /, *, merge: Merge = "wait_all") -> None: ...
+    @overload
+    def __init__(self: FanOut[Never], *, name: str, merge: Merge = "wait_all") -> None: ...
+    @overload
+    def __init__(
+        self: FanOut[U], *branches: Expr[U] | str, name: str | None = None, merge: Merge = "wait_all"
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: FanOut[Any],
+        *branches: Expr[Any] | NativeAgent | str,
+        name: str | None = None,
+        merge: Merge = "wait_all",
+    ) -> None: ...
+    @leaving_out("unknown")
+    def __init__(
+        self, *branches: object, name: str | None = None, merge: Merge = "wait_all", **unknown: object
+    ) -> None:
+        refuse_fields("FanOut", "branch", unknown, ("name", "merge"))
+        self._begin(branches, name, "branch")
+        object.__setattr__(self, "_node", self._node.replace(merge=_merge(merge)))
+
+    @overload
+    def branch(self, branch: Expr[U]) -> FanOut[T_co | U]: ...
+    @overload
+    def branch(self, branch: NativeAgent) -> FanOut[Any]: ...
+    def branch(self, branch: object) -> FanOut[Any]:
+        """Return the fan-out with one more branch."""
+        return self._with(branch, "branch")
+
+    def merge(self, how: Merge) -> Self:
+        """Set the moment at which the fan-out ends.
+
+        Args:
+            how: `wait_all`, the default, waits for all branches. `interleave` does the same, and declares
+                that the order of the branches' events does not matter. `first_complete` ends when one has
+                completed without an error, and cancels the others at once: their model calls end, and they
+                write nothing more. Values that a cancelled branch has stored stay; its text is not an answer.
+                If all branches fail, `RunError` names each.
+
+        Raises:
+            ArgumentError: `how` is another value.
+
+        >>> from adk_fluent import Agent
+        >>> (Agent("web") | Agent("papers")).merge("first_complete").node.merge
+        'first_complete'
+        """
+        return self.from_node(self.node.replace(merge=_merge(how)))
+
+
+class Fallback(_Associative[T_co]):
+    """Alternatives that are tried in order until one succeeds; made by `a // b`."""
+
+    __slots__ = ()
+    _what = "fallback"
+    _plain = FallbackNode()
+
+
+class Loop(Expr[T_co], WorkflowMethods):
+    """Steps that run again and again.
+
+    `until` is tested after each round, so the steps run at least once. If an agent or tool escalates, the
+    loop ends at once.
+
+    Args:
+        steps: the body; the first argument may be the name.
+        max_iterations: most rounds, 10 by default.
+        name: the name, if it is not the first argument.
+
+    Raises:
+        ArgumentError: `max_iterations` is not a positive whole number.
+        ExpressionError: there is neither a step nor a name.
+
+    Example:
+        >>> from adk_fluent import Agent, Loop
+        >>> Loop("refine").step(Agent("writer")).step(Agent("critic")).max_iterations(3)
+        Loop('refine', writer, critic)
+    """
+
+    __slots__ = ()
+    _what = "loop"
+
+    # The overloads set the type as those of `Pipeline` do.
+    @overload
+    def __init__(self: Loop[Never], name: str, /, *, max_iterations: int = 10) -> None: ...
+    @overload
+    def __init__(self: Loop[Never], *, name: str, max_iterations: int = 10) -> None: ...
+    @overload
+    def __init__(
+        self: Loop[object], *steps: *_EndsUnknown, max_iterations: int = 10, name: str | None = None
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Loop[U], *steps: *_EndsSilent[U], max_iterations: int = 10, name: str | None = None
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Loop[Any], *steps: *_EndsNativeSilent, max_iterations: int = 10, name: str | None = None
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Loop[object], *steps: *_EndsAnySilent, max_iterations: int = 10, name: str | None = None
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Loop[U], *steps: *_Ends[U], max_iterations: int = 10, name: str | None = None
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Loop[Any], *steps: *_EndsNative, max_iterations: int = 10, name: str | None = None
+    ) -> None: ...
+    @overload
+    def __init__(  # pyright: ignore[reportOverlappingOverload]  # the one that fits an unpacked list
+        self: Loop[U], *steps: Expr[U], max_iterations: int = 10, name: str | None = None
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Loop[Any], *steps: Expr[Any] | NativeAgent, max_iterations: int = 10, name: str | None = None
+    ) -> None: ...
+    @leaving_out("unknown")
+    def __init__(
+        self, *steps: object, max_iterations: int = 10, name: str | None = None, **unknown: object
+    ) -> None:
+        refuse_fields("Loop", "step", unknown, ("max_iterations", "name"))
+        given, body = Pipeline.gather(Loop, steps, name, "step")
+        made = LoopNode(name=given, children=body, max_iterations=_rounds(max_iterations))
+        object.__setattr__(self, "_node", made)
+
+    @overload
+    def step(self, step: Step | StepFn) -> Self: ...
+    @overload
+    def step(self, step: Expr[U] | Mapping[Any, Expr[U]]) -> Loop[U]: ...
+    @overload
+    def step(self, step: NativeAgent) -> Loop[Any]: ...
+    def step(self, step: object) -> Loop[Any]:
+        """Return the loop with one more step at the end of its body."""
+        before = self.node.children[-1] if self.node.children else None
+        members = Pipeline.members_of(lift(step, ".step()", before=before).node)
+        return self._set(children=(*self.node.children, *members))
+
+    def max_iterations(self, count: int) -> Self:
+        """Return the loop with another limit of rounds."""
+        return self._set(max_iterations=_rounds(count))
+
+    def until(self, predicate: Predicate) -> Self:
+        """Return the loop that also ends when `predicate(state)` holds after a round."""
+        return self._set(until=observer(predicate, "until()"))
+
+
+def _rounds(value: object) -> int:
+    if not positive(value):
+        raise ArgumentError(
+            f"A loop runs a positive whole number of times, not {value!r}; the default is 10."
+        )
+    return cast(int, value)
+
+
+@frozen
+class Until(Frozen):
+    """The result of `until(predicate, max=)`, for use in `body * until(...)`."""
+
+    predicate: Predicate
+    max: int = 10
+
+
 def lift(value: object, where: str, before: Expr[Any] | Node | None = None) -> Expr[Any]:
     """Convert an operand of `>>` and the other operators into an expression.
 
@@ -388,15 +568,7 @@ def lift(value: object, where: str, before: Expr[Any] | Node | None = None) -> E
         return _route_of(cast("Mapping[Any, Any]", value), before)
     if callable(value) and not isinstance(value, type):
         return Step.from_node(TransformNode(fn=cast(TransformFn, value)))
-    hint = f" Did you mean Agent({value!r})?" if isinstance(value, str) else ""
-    if isinstance(value, ContextSpec):
-        hint = " A C spec belongs to an agent: Agent(...).context(...)."
-    if isinstance(value, InstructionSpec):
-        hint = " A P prompt belongs to an agent: Agent(...).instruct(...)."
-    hint = hint or _one_by_one(value, where)
-    raise ArgumentError(
-        f"{where} takes an expression or a function of the state, not {describe(value)}.{hint}"
-    )
+    raise no_step(value, where)
 
 
 def adopted(value: object, declare: Mapping[str, object] | None = None) -> Expr[Any]:
@@ -404,7 +576,6 @@ def adopted(value: object, declare: Mapping[str, object] | None = None) -> Expr[
     from adk_fluent.adopt.reading.native_trees import read
     from adk_fluent.expr.agent import Agent
     from adk_fluent.expr.remote import RemoteAgent
-    from adk_fluent.expr.workflow import FanOut, Loop, Pipeline
 
     node = read(value, declare)
     kinds: Mapping[type[Node], type[Expr[Any]]] = {
@@ -418,28 +589,11 @@ def adopted(value: object, declare: Mapping[str, object] | None = None) -> Expr[
     return kind.from_node(node)
 
 
-def _one_by_one(values: object, where: str) -> str:
-    """The hint for a list of expressions: the same without the list; empty for other values."""
-    listed = list(cast("Collection[object]", values)) if isinstance(values, list | tuple | set) else []
-    steps = [cast("Expr[Any]", value) for value in listed if isinstance(value, Expr)]
-    if not steps or len(steps) < len(listed):
-        return ""
-    names = [step.name or step.node.label for step in steps]
-    if len(names) == 1:
-        return " Take it out of the list."
-    if where in ("Pipeline()", "FanOut()", "race()"):
-        return f" Unpack the list: {where[:-1]}*steps)."
-    if where in ("|", "//"):
-        return f" Write {where} {f' {where} '.join(names)}."
-    start, together, in_order = ">> " * (where == ">>"), " | ".join(names), " >> ".join(names)
-    return f" Write {start}({together}) to run them at the same time, or {start}{in_order} one after another."
-
-
 def _route_of(branches: Mapping[Any, Any], before: Expr[Any] | Node | None) -> Expr[Any]:
     if not branches:
         raise ExpressionError("A route needs at least one branch; the dict after >> is empty.")
     node = before.node if isinstance(before, Expr) else before
-    key = None if node is None else _written_by(node)
+    key = None if node is None else key_written_by(node)
     if key is None:
         raise ExpressionError(
             "A dict after >> routes on the key that the agent before it writes, but that agent writes none. "
@@ -449,14 +603,3 @@ def _route_of(branches: Mapping[Any, Any], before: Expr[Any] | Node | None) -> E
         (Match(key, "eq", value), lift(branch, "a route").node) for value, branch in branches.items()
     )
     return Conditional[Any].from_node(RouteNode(key=key, rules=rules))
-
-
-def _written_by(node: Node) -> str | None:
-    """The key that the last agent of `node` writes, if it writes exactly one; else `None`."""
-    while isinstance(node.runs, (*STEP_BY_STEP, Wrapped)) and node.children:
-        node = node.children[-1]
-    if not (agent := agent_of(node)):
-        return None
-    if isinstance(agent.output_key, str):
-        return agent.output_key
-    return agent.written_fields[0].key if len(agent.written_fields) == 1 else None

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Never, TypeVar, cast, overload
 from adk_fluent.errors import ArgumentError, ExpressionError
 from adk_fluent.expr.agent import Agent
 from adk_fluent.expr.arguments import check_key, describe, observer
-from adk_fluent.expr.base import Expr, Step, lift
-from adk_fluent.expr.workflow import Loop, MapOver, Race, Until
+from adk_fluent.expr.base import Expr, Loop, Step, Until, lift
+from adk_fluent.expr.workflow import MapOver, Race
 from adk_fluent.ir.functions import function_name
 from adk_fluent.ir.node_names import check_name
 from adk_fluent.ir.nodes import GateNode, PieceFn, RouteNode, TapFn, TapNode, TransferNode
