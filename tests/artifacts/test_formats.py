@@ -9,9 +9,19 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from adk_fluent.artifacts.content import DECODINGS, content_of, value_of
 from adk_fluent.artifacts.filenames import NAMES, fault_of, is_mime, is_text, mime_of, stem
-from adk_fluent.artifacts.formats import Unfit, from_csv, from_json, from_markdown, to_csv, to_json, to_text
+from adk_fluent.artifacts.formats import (
+    DECODINGS,
+    Unfit,
+    content_of,
+    from_csv,
+    from_json,
+    from_markdown,
+    to_csv,
+    to_json,
+    to_text,
+    value_of,
+)
 from adk_fluent.artifacts.requests import File
 from tests.hostile import UNITS
 
