@@ -20,9 +20,8 @@ from adk_fluent.context.helper_requests import ExpectedRequest, Volume
 from adk_fluent.context.spec import Context
 from adk_fluent.cost.model_selection import Situation, choose, chosen_by, price_in, without_price
 from adk_fluent.cost.prices import Price, name_of, price_of
-from adk_fluent.cost.probabilities import Place, agents_in_tools, branch_probabilities
 from adk_fluent.cost.request_sizes import constant_parts, longest_answer, quotation_size, rewritten_parts
-from adk_fluent.cost.traffic import TrafficAssumptions
+from adk_fluent.cost.traffic import Place, TrafficAssumptions, agents_in_tools, branch_probabilities
 from adk_fluent.cost.walk_state import AgentConstants, ModelCalls, Rates, StepOutput, Transcript, WalkCache
 from adk_fluent.errors import ArgumentError
 from adk_fluent.ir.nodes import AgentNode, ModelSelectorNode

@@ -10,7 +10,7 @@ from adk_fluent.analysis.audience import Sight
 from adk_fluent.analysis.plan import Step, passages_of
 from adk_fluent.context.spec import Context
 from adk_fluent.cost.prices import Price
-from adk_fluent.cost.probabilities import Place, ToolAgents
+from adk_fluent.cost.traffic import Place, ToolAgents
 from adk_fluent.ir.nodes import ModelSelectorNode
 from adk_fluent.ir.passage import Passage
 
