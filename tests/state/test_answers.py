@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, computed_field
 from adk_fluent import Agent, StateSchema
 from adk_fluent.errors import AnswerError, ExpressionError, StateKeyError, StateTypeError
 from adk_fluent.state.answers import AnswerType, answer_type, returned_type, unfenced, writes_of
-from adk_fluent.state.faults import shown
+from adk_fluent.state.fidelity import shown
 
 
 class Level(IntEnum):

@@ -12,7 +12,7 @@ from adk_fluent.ir.execution import FirstMatch, Repeated
 from adk_fluent.ir.nodes import AgentNode
 from adk_fluent.ir.predicates import Match
 from adk_fluent.state.answers import answer_type, asked_schema
-from adk_fluent.state.faults import fault
+from adk_fluent.state.field_types import fault
 
 if TYPE_CHECKING:
     from google.adk.models.llm_request import LlmRequest

@@ -17,9 +17,8 @@ from adk_fluent.errors import AnswerError, ExpressionError, StateKeyError, State
 from adk_fluent.ir.base import UNSET
 from adk_fluent.ir.state_keys import StateFieldRef
 from adk_fluent.spelling import did_you_mean
-from adk_fluent.state.faults import fault, shown
-from adk_fluent.state.fidelity import unstorable
-from adk_fluent.state.field_types import changed, field_type, named, readable, whose
+from adk_fluent.state.fidelity import shown, unstorable
+from adk_fluent.state.field_types import changed, fault, field_type, named, readable, whose
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, TypeAdapter

@@ -27,7 +27,7 @@ from adk_fluent.backends.answering import Answers, handed_over
 from adk_fluent.backends.events import DISCARDS
 from adk_fluent.errors import RunError, ToolError, no_answer, sentence
 from adk_fluent.ir.node_names import Named
-from adk_fluent.state.faults import fault
+from adk_fluent.state.field_types import fault
 
 
 class ExpressionTool(AgentTool, Telling):
