@@ -29,9 +29,7 @@ from adk_fluent.cost.walk_state import ModelCalls, StepOutput
 from adk_fluent.errors import ArgumentError
 from adk_fluent.ir import execution
 from adk_fluent.ir.base import root_of
-from adk_fluent.ir.nodes import (
-    ModelSelectorNode,
-)
+from adk_fluent.ir.nodes import ModelSelectorNode
 
 
 @dataclass(frozen=True, slots=True)
