@@ -9,16 +9,8 @@ from adk_fluent.analysis.audience import Audience, Sight, sees, sight_of, talked
 from adk_fluent.analysis.data_flow import Read
 from adk_fluent.analysis.facts import Facts, analyse
 from adk_fluent.analysis.plan import Step, at_most_three, branch_names
+from adk_fluent.contracts import issues
 from adk_fluent.contracts.findings import finding_about
-from adk_fluent.contracts.issues import (
-    BranchNotVisible,
-    ChannelDuplication,
-    DataLoss,
-    ModalityLoss,
-    ModalityMismatch,
-    NobodyVisible,
-    RouteMissingKey,
-)
 from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.ir.annotations import ContentSpec, Modality
@@ -32,7 +24,7 @@ def check_channel_coherence(root: object) -> list[ContractIssue]:
     routes = [
         issue
         for read in facts.reads
-        if read.via == "route" and (issue := finding_about(read, facts, RouteMissingKey)) is not None
+        if read.via == "route" and (issue := finding_about(read, facts, issues.RouteMissingKey)) is not None
     ]
     return [*routes, *_answers_twice(facts), *_lost_answers(facts)]
 
@@ -68,7 +60,7 @@ def _duplicate(listener: Step, told: list[tuple[Read, Step]]) -> ContractIssue:
     ]
     outputs, speakers, origins, keys, channels = map(_distinct, zip(*rows, strict=True))
     name, many = listener.name, len(speakers) > 1
-    return ChannelDuplication(
+    return issues.ChannelDuplication(
         severity=Severity.INFO,
         agent=name,
         key=keys[0],
@@ -152,7 +144,7 @@ def _gathered(speaker: Step, listener: Step) -> bool:
 def _one_of_parallel(speakers: list[Step], lost: list[Step], listener: Step) -> ContractIssue:
     """The warning that a listener, which gets only the last message, misses the other parallel answers."""
     name, names = listener.name, at_most_three([speaker.name for speaker in lost])
-    return DataLoss(
+    return issues.DataLoss(
         agent=name,
         message=f"{name} has {sight_of(listener.node).shown} and hears only one of "
         f"{at_most_three([speaker.name for speaker in speakers])}",
@@ -168,7 +160,7 @@ def _lost_answer(speaker: Step, listener: Step, sight: Sight) -> ContractIssue:
         if same
         else f"{listener.name} runs on another branch of the conversation"
     )
-    return DataLoss(
+    return issues.DataLoss(
         agent=listener.name,
         message=f"{speaker.name} has no .writes() and {why}",
         hint=f"What {speaker.name} says reaches {listener.name} through neither state nor conversation: "
@@ -227,7 +219,7 @@ def _kinds_text(modalities: frozenset[Modality]) -> str:
 def _modality_mismatch(
     speaker: Step, listener: Step, refused: frozenset[Modality], accepted: ContentSpec
 ) -> ContractIssue:
-    return ModalityMismatch(
+    return issues.ModalityMismatch(
         agent=listener.name,
         message=f"{speaker.name} produces {_kinds_text(refused)}, which {listener.name} does not accept",
         hint=f"{listener.name} accepts {_kinds_text(accepted.input_modalities)}.\n"
@@ -237,7 +229,7 @@ def _modality_mismatch(
 
 def _modality_loss(speaker: Step, listener: Step, lost: frozenset[Modality], shown: str) -> ContractIssue:
     kinds = _kinds_text(lost)
-    return ModalityLoss(
+    return issues.ModalityLoss(
         agent=listener.name,
         message=f"{listener.name} has {shown}, but upstream {speaker.name} produces {kinds} content",
         hint=f"{kinds.capitalize()} content reaches an agent only through C.default(), or a context "
@@ -259,7 +251,7 @@ def check_visibility_contracts(root: object) -> list[ContractIssue]:
     if not any(facts.visibility[step.name] == "user" for step in speakers):
         last = speakers[-1]
         return [
-            NobodyVisible(
+            issues.NobodyVisible(
                 agent=last.name,
                 message="No agent is visible to the user",
                 hint=f"All answers are internal. Remove a .hide(), or add .show() to {last.name}.",
@@ -291,7 +283,7 @@ def _counts_before(facts: Facts, speakers: set[int]) -> tuple[list[int], list[in
 
 
 def _silent_branch(step: Step, child: Step) -> ContractIssue:
-    return BranchNotVisible(
+    return issues.BranchNotVisible(
         severity=Severity.INFO,
         agent=child.name,
         message=f"No agent is visible to the user when {branch_names(step, [child])} runs",

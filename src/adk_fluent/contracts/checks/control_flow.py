@@ -14,10 +14,7 @@ from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.execution import FirstMatch, PerItem, Repeated
 from adk_fluent.ir.functions import access, said, shown_by
-from adk_fluent.ir.nodes import (
-    CALLBACK_FIELDS,
-    NO_LIMIT,
-)
+from adk_fluent.ir.nodes import CALLBACK_FIELDS, NO_LIMIT
 from adk_fluent.ir.predicates import Match, Predicate
 from adk_fluent.ir.tools import ends_loops, may_leave_loops, pauses
 

@@ -15,13 +15,7 @@ from typing import Final
 from adk_fluent.analysis.audience import EVERYTHING, sight_of
 from adk_fluent.analysis.facts import Facts, analyse
 from adk_fluent.analysis.plan import Step, at_most_three, hand_over_targets
-from adk_fluent.contracts.issues import (
-    DuplicateName,
-    MisnamedAgent,
-    MixedOperators,
-    NotResumable,
-    UnknownAgent,
-)
+from adk_fluent.contracts import issues
 from adk_fluent.contracts.refusals import Refusal, node_refusals
 from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue, Severity
@@ -85,7 +79,7 @@ def check_names(root: object) -> list[ContractIssue]:
 
 
 def _name_clash(name: str) -> ContractIssue:
-    return DuplicateName(
+    return issues.DuplicateName(
         severity=Severity.ERROR,
         agent=name,
         message=f'Two different nodes are called "{name}"',
@@ -126,7 +120,7 @@ def _unknown_names(step: Step, names: set[str], facts: Facts) -> Iterator[Contra
     for name in sorted({*(sight.authors or ()), *sight.excluded} - names):
         agents = [other.name for other in facts.steps if other.is_model and other is not step]
         like = Spelling(agents).like(name)
-        yield UnknownAgent(
+        yield issues.UnknownAgent(
             agent=step.name,
             message=f'{step.name} has {sight.shown}, and no agent is called "{name}"',
             hint=f'Did you mean "{like}"?' if like else f"The agents here are {', '.join(agents) or 'none'}.",
@@ -156,7 +150,7 @@ def _misnamed(step: Step, facts: Facts) -> Iterator[ContractIssue]:
             continue
         named = name.casefold().endswith("agent") and None not in map(tool_name, tools)
         if meant is not None or (name in handed and (named or not tools)):
-            yield MisnamedAgent(
+            yield issues.MisnamedAgent(
                 agent=step.name,
                 message=f'The instruction of {step.name} names "{name}", and no agent is called so',
                 hint=f'Did you mean "{meant}"?'
@@ -198,7 +192,7 @@ def _mixed_operators(step: Step) -> ContractIssue | None:
         is_chain = isinstance(operand, ast.BinOp) and isinstance(operand.op, ast.RShift)
         if isinstance(operation.op, ast.BitOr) and is_chain and _is_bare(operand, operation):
             shown = " >> ".join(child.name for child in step.children)
-            return MixedOperators(
+            return issues.MixedOperators(
                 severity=Severity.INFO,
                 agent=step.parent.name,
                 message=f"{shown} is one branch of {step.parent.name}: >> binds tighter than | "
@@ -246,7 +240,7 @@ def check_resumable(root: object) -> list[ContractIssue]:
     if getattr(facts.config, "resumable", None) is not False:
         return []
     return [
-        NotResumable(
+        issues.NotResumable(
             severity=Severity.ERROR,
             agent=step.name,
             message=f"{step.name} waits for a person, and resumable=False forbids it",
