@@ -28,7 +28,7 @@ from adk_fluent.context.spec import Context
 from adk_fluent.errors import ADKFluentError
 from adk_fluent.expr.base import Expr
 from adk_fluent.ir import from_dict, ir_hash, to_dict
-from adk_fluent.ir.node_names import check_name
+from adk_fluent.ir.graph import check_name
 from adk_fluent.ir.predicates import Match
 from adk_fluent.ir.state_keys import is_key
 from adk_fluent.ir.template import Placeholder, is_portable, segments

@@ -289,13 +289,9 @@ EXPORTS: Final[Mapping[str, Mapping[str, str]]] = {
         "llm_anatomy": "adk_fluent.inspection.anatomy",
     },
     "adk_fluent.ir": {
-        "Edge": "adk_fluent.ir.graph",
-        "edges": "adk_fluent.ir.graph",
         "from_dict": "adk_fluent.ir.codec",
         "ir_hash": "adk_fluent.ir.codec",
-        "predecessors": "adk_fluent.ir.graph",
         "to_dict": "adk_fluent.ir.codec",
-        "topological_order": "adk_fluent.ir.graph",
     },
     "adk_fluent.local": {
         "LocalLlm": "adk_fluent.local.llm",

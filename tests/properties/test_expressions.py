@@ -32,7 +32,7 @@ from adk_fluent.ir import (
     topological_order,
     walk,
 )
-from adk_fluent.ir.node_names import check_name
+from adk_fluent.ir.graph import check_name
 from tests.limits import LIMIT
 from tests.properties.strategies import EXPRESSIONS, AnyExpr
 from tests.sampling import examples

@@ -9,7 +9,7 @@ from typing import Any, Final, NoReturn
 from adk_fluent.ir import execution
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.execution import STEP_BY_STEP
-from adk_fluent.ir.node_names import NameGiver, named_nodes
+from adk_fluent.ir.graph import NameGiver, named_nodes
 from adk_fluent.ir.nodes import AgentNode
 from adk_fluent.ir.passage import Passage, changing_hooks, leaving, passages
 

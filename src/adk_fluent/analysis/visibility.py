@@ -11,7 +11,7 @@ from typing import Any, Final
 from adk_fluent.ir import execution
 from adk_fluent.ir.annotations import NO_ANNOTATIONS, Visibility
 from adk_fluent.ir.base import Node, root_of, walk
-from adk_fluent.ir.node_names import NameGiver, named_nodes
+from adk_fluent.ir.graph import NameGiver, named_nodes
 
 VISIBILITY: Final = "adk_fluent.visibility"
 """Metadata of an event: its visibility."""

@@ -12,7 +12,7 @@ from adk_fluent.backends.answering import Answers, absence, strays
 from adk_fluent.backends.events import AgentEvent, Pending, blanked
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.ir.base import Node, walk
-from adk_fluent.ir.node_names import Named, resolve_names
+from adk_fluent.ir.graph import Named, resolve_names
 from adk_fluent.ir.nodes import TimeoutNode
 
 

@@ -18,7 +18,7 @@ from adk_fluent.ir.base import UNSET, Node
 from adk_fluent.ir.execution import STEP_BY_STEP, Wrapped
 from adk_fluent.ir.frozen import note_use
 from adk_fluent.ir.functions import function_name
-from adk_fluent.ir.node_names import check_name, written
+from adk_fluent.ir.graph import check_name, written
 from adk_fluent.ir.nodes import (
     AgentNode,
     LoopNode,

@@ -23,8 +23,7 @@ from adk_fluent.contracts.tree_rules import endless_transfers, too_deep, unfed_c
 from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.execution import HandOver, InOrder, InParallel
 from adk_fluent.ir.frozen import use_of
-from adk_fluent.ir.graph import transfers
-from adk_fluent.ir.node_names import resolve_names
+from adk_fluent.ir.graph import resolve_names, transfers
 from adk_fluent.ir.tools import confirms, tool_name
 from adk_fluent.spelling import Spelling
 

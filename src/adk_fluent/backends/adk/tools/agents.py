@@ -26,7 +26,7 @@ from adk_fluent.backends.adk.steps.branches import Overlay, branch_below
 from adk_fluent.backends.answering import Answers, handed_over
 from adk_fluent.backends.events import DISCARDS
 from adk_fluent.errors import RunError, ToolError, no_answer, sentence
-from adk_fluent.ir.node_names import Named
+from adk_fluent.ir.graph import Named
 from adk_fluent.state.field_types import fault
 
 
