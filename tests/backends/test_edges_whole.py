@@ -31,8 +31,9 @@ from adk_fluent.config import ExecutionConfig
 from adk_fluent.errors import RunError
 from adk_fluent.expr.base import Expr
 from adk_fluent.middleware import Middleware, cache, fallback_model, pii_filter, retry
+from adk_fluent.middleware.hook_context import Context
 from adk_fluent.middleware.limiting import Timeout
-from adk_fluent.middleware.protocol import CallModel, Context
+from adk_fluent.middleware.protocol import CallModel
 from adk_fluent.testing import mock_backend
 from tests.backends.support import PlainLlm, called, reply, script, system
 from tests.backends.test_edges import Together, heard

@@ -246,7 +246,7 @@ def hold_what_is_written(held: Held, chosen: Selection, state: State) -> None:
     spec = held.spec
     written = {key for key, _ in chosen.writes}
     left = spec.resolved(state)
-    noted = {pad.key for pad in left.scratchpads} if left else set[str]()
+    noted = left.noted(state, "Noted.").keys() if left else set[str]()
     assert written <= spec.made
     assert written | noted <= spec.access.writes
     anything = bool(held.scene.history)

@@ -18,6 +18,7 @@ from adk_fluent.analysis.history import audible
 from adk_fluent.analysis.plan import Step, first_after
 from adk_fluent.context.spec import Context
 from adk_fluent.ir.execution import ONE_COUNTS, InParallel
+from adk_fluent.ir.nodes import agent_of
 
 # --- what a context lets through ------------------------------------------------------------------
 
@@ -83,7 +84,7 @@ LAST_TURN: Final = Sight(history="last", earlier=False, shown='include_contents(
 
 def sight_of(node: Any) -> Sight:
     """The part of the conversation that the agent of this node receives."""
-    if not node.agent:
+    if not agent_of(node):
         return EVERYTHING
     spec = node.annotations.context
     if isinstance(spec, Context):

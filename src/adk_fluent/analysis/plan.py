@@ -10,7 +10,7 @@ from adk_fluent.ir import execution
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.execution import STEP_BY_STEP
 from adk_fluent.ir.graph import NameGiver, named_nodes
-from adk_fluent.ir.nodes import AgentNode
+from adk_fluent.ir.nodes import AgentNode, agent_of
 from adk_fluent.ir.passage import Passage, changing_hooks, leaving, passages
 
 _put: Final = object.__setattr__
@@ -278,5 +278,5 @@ def may_hand_over(step: Step) -> bool:
 
 def may_return(child: Step) -> bool:
     """True if a sub-agent may hand back to its parent."""
-    agent = child.node.agent
+    agent = agent_of(child.node)
     return agent is not None and agent.disallow_transfer_to_parent is not True

@@ -19,8 +19,8 @@ from adk_fluent.cli.errors import UsageError
 from adk_fluent.cli.target import Target, load, module_name
 from adk_fluent.errors import ADKFluentError, what_happened
 from adk_fluent.expr.base import Expr
-from adk_fluent.ir.base import Node, agents_in, walk
-from adk_fluent.ir.nodes import AgentNode
+from adk_fluent.ir.base import Node, walk
+from adk_fluent.ir.nodes import AgentNode, agents_in
 from adk_fluent.ir.tools import ends_loops
 from adk_fluent.state.answers import asked_schema
 

@@ -24,7 +24,7 @@ from adk_fluent.cost.request_sizes import constant_parts, longest_answer, quotat
 from adk_fluent.cost.traffic import Place, TrafficAssumptions, agents_in_tools, branch_probabilities
 from adk_fluent.cost.walk_state import AgentConstants, ModelCalls, Rates, StepOutput, Transcript, WalkCache
 from adk_fluent.errors import ArgumentError
-from adk_fluent.ir.nodes import AgentNode, ModelSelectorNode
+from adk_fluent.ir.nodes import AgentNode, ModelSelectorNode, agent_of
 
 Way = Literal["expected", "low", "high"]
 """The way of a run if the assumptions leave it open: the average, the cheapest, or the most expensive one."""
@@ -123,7 +123,7 @@ class CostWalk(ABC):
 
     def _wrong_answers(self, step: Step) -> tuple[float, float]:
         """The expected number of wrong answers, and the number of them in all later requests together."""
-        agent = step.node.agent
+        agent = agent_of(step.node)
         retries = agent.retries if agent else 0
         self.vague = self.vague or retries > 0
         rate = {"expected": self.traffic.wrong_answer_rate, "low": 0.0, "high": 1.0}[self.way]

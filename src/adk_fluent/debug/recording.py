@@ -18,6 +18,7 @@ from adk_fluent.debug.values import (
     Choice,
     End,
     LLMInteraction,
+    Moment,
     RecordedRun,
     Saved,
     Step,
@@ -30,7 +31,6 @@ from adk_fluent.ir.graph import resolve_names
 
 if TYPE_CHECKING:
     from adk_fluent.backends.events import RunResult
-    from adk_fluent.debug.moments import Moment
     from adk_fluent.eval import FluentCase
     from adk_fluent.expr.base import Expr
 

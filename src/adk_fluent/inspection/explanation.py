@@ -21,7 +21,7 @@ from adk_fluent.ir.base import UNSET, Node
 from adk_fluent.ir.execution import ByModel
 from adk_fluent.ir.frozen import Frozen, frozen
 from adk_fluent.ir.functions import function_name
-from adk_fluent.ir.nodes import CALLBACKS, AgentNode, NativeNode, RemoteAgentNode
+from adk_fluent.ir.nodes import CALLBACKS, AgentNode, NativeNode, RemoteAgentNode, agent_of
 
 CONCERNS: Final = ("reads", "accepts", "returns", "writes", "contract")
 """The lines of a `DataFlow`."""
@@ -208,7 +208,7 @@ def _picture(
 
 
 def _model(node: Node) -> str:
-    if not (agent := node.agent):
+    if not (agent := agent_of(node)):
         return node.endpoint if isinstance(node, RemoteAgentNode) else ""  # natives say nothing
     if agent.selector is not None:
         names = ", ".join(candidate.model for candidate in agent.selector.candidates)

@@ -12,7 +12,7 @@ from adk_fluent.ir import execution
 from adk_fluent.ir.annotations import EdgeSemantics
 from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.frozen import Frozen, frozen
-from adk_fluent.ir.nodes import AgentNode
+from adk_fluent.ir.nodes import AgentNode, agent_of
 
 CHUNK_SIZE: Final = 100
 """The default size of a chunk of a `chunked` edge, in tokens."""
@@ -136,7 +136,7 @@ def _settled_late(step: Node) -> str:
     """The reason why the answer of a step is known only when it ends; empty if it is known from the start."""
     if any(node.may_pause for node in walk(step)):
         return "it may wait for a person before it ends"
-    if (agent := step.agent) is not None:
+    if (agent := agent_of(step)) is not None:
         return "another agent may answer in its place" if step.children else _changed_late(agent)
     if step.as_given is not None:
         return "what an agent made with ADK alone does is not known before it has ended"
@@ -183,7 +183,7 @@ _LATE: Final[Mapping[type[execution.Execution], str]] = {
 
 def _structured(agent: Node) -> bool:
     """True if an agent answers in JSON: its answer has a type, or fills several fields or one not of text."""
-    written = agent.agent.written_fields if agent.agent else ()
+    written = asked.written_fields if (asked := agent_of(agent)) else ()
     data = len(written) > 1 or any(not field.is_text for field in written)
     return data or agent.returns is not None
 

@@ -15,6 +15,7 @@ from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.ir.annotations import ContentSpec, Modality
 from adk_fluent.ir.execution import ONE_COUNTS, PerItem
+from adk_fluent.ir.nodes import agent_of
 
 
 @check(place=90)
@@ -128,7 +129,7 @@ def _only_speaks(speaker: Step) -> bool:
     node = speaker.node
     if node.opaque:
         return False  # it may store the answer in state: its code does not show that
-    if not (agent := node.agent):
+    if not (agent := agent_of(node)):
         return not node.key_writes
     return not (isinstance(agent.output_key, str) or agent.declared_writes or agent.written_fields)
 

@@ -24,6 +24,7 @@ from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.execution import HandOver, InOrder, InParallel
 from adk_fluent.ir.frozen import use_of
 from adk_fluent.ir.graph import resolve_names, transfers
+from adk_fluent.ir.nodes import agent_of
 from adk_fluent.ir.tools import confirms, tool_name
 from adk_fluent.spelling import Spelling
 
@@ -246,5 +247,5 @@ def check_resumable(root: object) -> list[ContractIssue]:
             hint="Leave ExecutionConfig(resumable=) out, or set it to True.",
         )
         for step in facts.steps
-        if step.node.asks or ((agent := step.node.agent) is not None and any(map(confirms, agent.tools)))
+        if step.node.asks or ((agent := agent_of(step.node)) is not None and any(map(confirms, agent.tools)))
     ]

@@ -19,6 +19,7 @@ from adk_fluent.contracts.checks.resources import declared_functions
 from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.ir.execution import ByModel
+from adk_fluent.ir.nodes import agent_of
 from adk_fluent.ir.resources import wanted
 from adk_fluent.ir.tools import innermost, tool_name
 from adk_fluent.state.answers import returned_type
@@ -89,7 +90,7 @@ def _name_clashes(step: Step) -> Iterator[ContractIssue]:
 def _given_by_adk(step: Step) -> Mapping[str, bool]:
     """The names of the tools that ADK itself declares for an agent; false for one that it may declare."""
     node, found = step.node, dict[str, bool]()
-    if not node.agent:
+    if not agent_of(node):
         return found
     if hand_over_targets(step):
         found["transfer_to_agent"] = True
@@ -236,7 +237,7 @@ def _uninstructed(facts: Facts) -> Iterator[ContractIssue]:
 def _has_no_instruction(step: Step) -> bool:
     """True if the model of an agent gets no instruction; false for an agent that was built with ADK."""
     node = step.node
-    if not node.agent or node.annotations.adopted is not None:
+    if not agent_of(node) or node.annotations.adopted is not None:
         return False
     given = node.given
     if any(given.get(field) for field in _TELLING) or any(given.get(field) for field in _ADDING):
@@ -254,7 +255,7 @@ def _undescribed(facts: Facts) -> Iterator[ContractIssue]:
     """One note about each tool function that has no docstring, or a parameter without a type."""
     known = set[int]()
     for step in facts.steps:
-        agent = step.node.agent
+        agent = agent_of(step.node)
         if not agent or "tools" not in agent.given:
             continue
         around = (step, *step.above())

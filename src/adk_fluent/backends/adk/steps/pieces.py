@@ -21,7 +21,8 @@ from adk_fluent.backends.adk.steps.tree import below
 from adk_fluent.backends.afoot import Afoot
 from adk_fluent.backends.events import DISCARDS
 from adk_fluent.errors import RunError
-from adk_fluent.ir.base import Node, agents_in
+from adk_fluent.ir.base import Node
+from adk_fluent.ir.nodes import agents_in
 from adk_fluent.ir.passage import Passage, changing_hooks, cut
 
 MOST_WAITING: Final = 8
