@@ -136,8 +136,8 @@ def test_a_delegate_takes_the_class_of_who_hands_over() -> None:
 
 def standing_in(expression: Expr[Any]) -> str:
     """The agents whose words are the answer when nobody visible speaks, in one word."""
-    sights = outlet_of(expression.node).sights
-    return "".join(name for name, sight in sorted(sights.items()) if sight.stands_in)
+    by_author = outlet_of(expression.node).by_author
+    return "".join(name for name, seen in sorted(by_author.items()) if seen.stands_in)
 
 
 @pytest.mark.parametrize(
@@ -167,8 +167,8 @@ def test_who_has_the_last_word_when_steps_are_skipped(expression: Expr[Any], fou
 
 def blanked(expression: Expr[Any]) -> str:
     """The agents whose words are blanked for the caller, in one word."""
-    sights = outlet_of(expression.node).sights
-    return "".join(name for name, sight in sorted(sights.items()) if sight.blanked and name in "abcd")
+    by_author = outlet_of(expression.node).by_author
+    return "".join(name for name, seen in sorted(by_author.items()) if seen.blanked and name in "abcd")
 
 
 def test_the_nearest_policy_holds() -> None:
@@ -185,9 +185,9 @@ def test_the_nearest_policy_holds() -> None:
 def test_who_is_not_in_the_tree_runs_inside_a_tool() -> None:
     """Authors that a tree does not know are internal, but the user and ADK itself; all is seen of nothing."""
     outlet = outlet_of((a >> b).filtered().node)
-    assert outlet.sight("inside") == StepVisibility("internal", blanked=True)
-    assert outlet.sight("user") == outlet.sight("model") == StepVisibility("user")
-    assert outlet_of(S.set(x=1).node).sight("anybody") == StepVisibility("user")
+    assert outlet.visibility_of("inside") == StepVisibility("internal", blanked=True)
+    assert outlet.visibility_of("user") == outlet.visibility_of("model") == StepVisibility("user")
+    assert outlet_of(S.set(x=1).node).visibility_of("anybody") == StepVisibility("user")
 
 
 class Holds(BaseAgent):
@@ -197,14 +197,14 @@ class Holds(BaseAgent):
 def test_who_is_not_in_the_tree_may_be_run_by_a_native_agent() -> None:
     """What such an agent runs without having it below itself is for whom the agent is."""
     last = outlet_of((a >> Holds(name="holds")).node)
-    assert last.sight("held").visibility == "user"
+    assert last.visibility_of("held").visibility == "user"
     assert last.inside == StepVisibility("internal")
     hidden = outlet_of((adopt(Holds(name="holds")).hide() >> a).filtered().node)
-    assert hidden.sight("held").visibility == "internal"
-    assert hidden.sight("held").blanked
+    assert hidden.visibility_of("held").visibility == "internal"
+    assert hidden.visibility_of("held").blanked
     assert hidden.inside.blanked
     two = adopt(Holds(name="one")) >> Holds(name="two")
-    assert outlet_of(two.node).sight("held").visibility == "internal"  # nobody knows whose it is
+    assert outlet_of(two.node).visibility_of("held").visibility == "internal"  # nobody knows whose it is
 
 
 def test_the_plugin_is_found_by_its_public_name() -> None:
