@@ -1,9 +1,9 @@
-"""Check the prose of the source: docstrings, comments and names that a reader understands the first time.
+"""Check the prose of the source and the pages: text and names that a reader understands the first time.
 
     python -m docgen.prose [PACKAGE ...]
 
 prints each place and returns 1 if there is one. `docs/contribute/glossary.md` explains the rules and holds
-the words. Without arguments it checks all of `src/adk_fluent` but the packages of `LATER`.
+the words. Without arguments it checks all of `src/adk_fluent` but the packages of `LATER`, and all pages.
 """
 
 from __future__ import annotations
@@ -56,7 +56,15 @@ KEPT: Final = {
 }
 """Texts that stay although they have a refused word, and why."""
 
+PAGES: Final = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/**/*.md")
+"""The pages, as patterns below `ROOT`; the glossary itself names the refused words."""
+
 _OPENER = re.compile(r"(?:What|Who|Whose|Whom|Whether|How|Where|Which|When)\b")
+_FENCE = re.compile(r" *(?:```|~~~)")
+_CODE_OR_TARGET = re.compile(r"(`+).*?\1|\]\([^)]*\)")
+"""Inline code and the targets of links, which are not prose."""
+_ITEM_OPENER = re.compile(r" *(?:#+|[-*]|\d+\.) +(What|Who|Whose|Whom|Whether|Which)\b")
+"""The start of a heading or list item that is a riddle; "How to" and "When a model fails" are usual ones."""
 _ROW = re.compile(r"^\|(?:(?:\\\||[^|])*\|){2} *((?:\\\||[^|])*?) *\|$", re.MULTILINE)
 _RIDDLE = re.compile(r"\*([a-z][a-z ]*)\*")
 _DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
@@ -86,6 +94,35 @@ def openers(tree: ast.Module) -> Iterator[tuple[int, str]]:
         if isinstance(node, _DOCUMENTED) and (found := _OPENER.match(ast.get_docstring(node) or "")):
             line = getattr(node, "lineno", 1)
             yield line, f'the docstring starts with "{found[0]}": start with a verb or a noun'
+
+
+def prose_lines(page: str) -> Iterator[tuple[int, str]]:
+    """The lines of a Markdown page with their numbers, without code and the targets of links.
+
+    >>> list(prose_lines("See [`a`](b.md).\\n```python\\nx = 1\\n```\\nEnd."))
+    [(1, 'See [.'), (5, 'End.')]
+    """
+    is_code = False
+    for number, line in enumerate(page.splitlines(), 1):
+        if _FENCE.match(line):
+            is_code = not is_code
+        elif not is_code:
+            yield number, _CODE_OR_TARGET.sub("", line)
+
+
+def page_faults(path: Path, refused: re.Pattern[str]) -> Iterator[str]:
+    """All faults of one page, each as `path:line: fault`."""
+    place = path.relative_to(ROOT)
+    for line, content in prose_lines(path.read_text(encoding="utf-8")):
+        if found := _ITEM_OPENER.match(content):
+            yield f'{place}:{line}: it starts with "{found[1]}": start with a noun or a verb'
+        for word in () if any(kept in content for kept in KEPT) else refused.findall(content):
+            yield f'{place}:{line}: "{word}": see docs/contribute/glossary.md'
+
+
+def pages() -> list[Path]:
+    """All pages but the glossary."""
+    return [path for pattern in PAGES for path in sorted(ROOT.glob(pattern)) if path != GLOSSARY]
 
 
 def faults(path: Path, refused: re.Pattern[str]) -> Iterator[str]:
@@ -126,7 +163,9 @@ def main(parts: list[str]) -> int:
     refused, checked = words(GLOSSARY.read_text(encoding="utf-8")), modules(parts)
     found = [fault for path in checked for fault in faults(path, refused)]
     found += same_classes(checked)
-    print(*found, f"{len(checked)} modules, {len(found)} faults", sep="\n")
+    read = [] if parts else pages()
+    found += [fault for path in read for fault in page_faults(path, refused)]
+    print(*found, f"{len(checked)} modules, {len(read)} pages, {len(found)} faults", sep="\n")
     return 1 if found else 0
 
 

@@ -1,4 +1,4 @@
-"""The check of the source's prose finds each kind of fault, and only in packages that are finished."""
+"""The check of prose finds each kind of fault in source and pages, and only in packages that are finished."""
 
 from __future__ import annotations
 
@@ -40,6 +40,41 @@ def test_each_fault_is_found(
     else:
         assert len(found) == 1
         assert found[0].startswith(fault)
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("# How to wait\n\nOne *chunk* waits.\n\n- When a model fails, `bits` stay.", None),
+        ("```text\nbits\n```\n[more](bits.md#nobody)", None),
+        ("# Waiting\n\nTwo bits wait.", 'page.md:3: "bits": see'),
+        ("```text\nbits\n```\n\nNobody waits.", 'page.md:5: "Nobody": see'),
+        ("## What waits", 'page.md:1: it starts with "What"'),
+        ("- Who waits.", 'page.md:1: it starts with "Who"'),
+        ("1. Which waits.", 'page.md:1: it starts with "Which"'),
+    ],
+)
+def test_each_fault_of_a_page_is_found(
+    text: str, fault: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Report refused words and riddles at the start of headings and items, outside code and link targets."""
+    monkeypatch.setattr(prose, "ROOT", tmp_path)
+    (tmp_path / "page.md").write_text(text, encoding="utf-8")
+    found = list(prose.page_faults(tmp_path / "page.md", prose.words(GLOSSARY)))
+    assert [each.startswith(fault or "") for each in found] == [True] * (fault is not None)
+
+
+def test_all_pages_are_checked() -> None:
+    """Find the pages of all folders and the top level; the glossary, which names the words, is left out."""
+    found = {path.relative_to(prose.ROOT).as_posix() for path in prose.pages()}
+    assert {
+        "README.md",
+        "CONTRIBUTING.md",
+        "CHANGELOG.md",
+        "docs/index.md",
+        "docs/concepts/state.md",
+    } <= found
+    assert "docs/contribute/glossary.md" not in found
 
 
 def test_a_class_name_means_one_thing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
