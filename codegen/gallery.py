@@ -17,7 +17,7 @@ FOLDER = Path("docs/pictures/examples")
 SECTIONS: Mapping[str, tuple[str, ...]] = {
     "Applications": ("service", "slack_bot", "invoices", "retrieval", "nightly_batch", "support", "notebook"),
     "Shapes": ("patterns", "fallback", "map_over", "approval", "streaming_edges", "conversation"),
-    "Context and knowledge of agents": (
+    "Context and knowledge": (
         "context",
         "prompts",
         "typed_state",
