@@ -1,4 +1,4 @@
-"""Who sees what a step says, inferred from where it stands."""
+"""The visibility of each step's answers, inferred from its place in the tree."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def nothing(state: object) -> None:
     ids=repr,
 )
 def test_the_place_decides(expression: Expr[Any], seen: str) -> None:
-    """Whoever speaks last on some way through the tree is visible, everybody else is internal."""
+    """The agents that may speak last are visible to the user; all others are internal."""
     assert users(expression) == seen
     internal = [name for name, who in infer_visibility(expression).items() if who == "internal"]
     assert set(internal) == {name for name in infer_visibility(expression) if name in "abcd"} - set(seen)
@@ -114,14 +114,14 @@ def test_show_and_hide_win_over_the_place() -> None:
 
 
 def test_policies_hold_for_what_is_inside() -> None:
-    """`.transparent()` shows everybody inside; `.filtered()` and `.annotated()` change nobody."""
+    """`.transparent()` shows all agents inside; `.filtered()` and `.annotated()` change no visibility."""
     assert users((a >> b).transparent() >> c) == "abc"
     assert users((a >> b.hide()).transparent()) == "a"
     assert users((a >> b).filtered()) == users((a >> b).annotated()) == "b"
 
 
 def test_a_gate_and_what_stands_around_it() -> None:
-    """Who speaks before a gate is internal like before any step, as an agent speaks after it."""
+    """An agent before a gate is internal if another agent speaks after the gate."""
     seen = infer_visibility(a >> gate(always, message="Send it?") >> b)
     assert (seen["a"], seen["gate"], seen["b"]) == ("internal", "user", "user")
     assert infer_visibility(a >> gate(always))["a"] == "user"
@@ -135,7 +135,7 @@ def test_a_delegate_takes_the_class_of_who_hands_over() -> None:
 
 
 def standing_in(expression: Expr[Any]) -> str:
-    """The agents whose words are the answer when nobody visible speaks, in one word."""
+    """The agents whose text is the answer if no visible agent speaks, in one word."""
     by_author = outlet_of(expression.node).by_author
     return "".join(name for name, seen in sorted(by_author.items()) if seen.stands_in)
 
@@ -195,7 +195,7 @@ class Holds(BaseAgent):
 
 
 def test_who_is_not_in_the_tree_may_be_run_by_a_native_agent() -> None:
-    """What such an agent runs without having it below itself is for whom the agent is."""
+    """An agent that a native agent runs from outside the tree has the visibility of the native agent."""
     last = outlet_of((a >> Holds(name="holds")).node)
     assert last.visibility_of("held").visibility == "user"
     assert last.inside == StepVisibility("internal")
@@ -204,7 +204,7 @@ def test_who_is_not_in_the_tree_may_be_run_by_a_native_agent() -> None:
     assert hidden.visibility_of("held").blanked
     assert hidden.inside.blanked
     two = adopt(Holds(name="one")) >> Holds(name="two")
-    assert outlet_of(two.node).visibility_of("held").visibility == "internal"  # nobody knows whose it is
+    assert outlet_of(two.node).visibility_of("held").visibility == "internal"  # its native agent is unknown
 
 
 def test_the_plugin_is_found_by_its_public_name() -> None:

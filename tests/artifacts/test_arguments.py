@@ -1,4 +1,4 @@
-"""What `A` takes, and what it refuses, when an expression is written."""
+"""Arguments of `A` that are accepted or refused when an expression is written."""
 
 from __future__ import annotations
 

@@ -239,5 +239,5 @@ def test_names_that_no_artifact_can_have(filename: str, fault: str) -> None:
 
 
 def test_the_key_of_a_file() -> None:
-    """It is the file's name without scope, folders and ending."""
+    """The default key of a file is its name without scope, folders and ending."""
     assert [stem(name) for name in ("a.md", "user:b/c.tar.gz", "d", ".env")] == ["a", "c.tar", "d", ".env"]

@@ -94,7 +94,7 @@ NOTE, CAT = "Artifact note.md is: | # Note", "Artifact cat.png is: | image/png"
     ids=repr,
 )
 async def test_it_joins_other_specs(spec: Context, before: list[str], heard: bool) -> None:
-    """It adds to whatever else is seen, once for each file, and is there only if its condition holds."""
+    """`A.for_llm` adds each file once to other specs, and only if its condition holds."""
     sent = await request(spec, k="v")
     assert said(sent)[: len(before)] == before
     assert not any("Artifact" in text for text in said(sent)[len(before) :])

@@ -1,4 +1,4 @@
-"""Each operation does what it says of itself: whatever it is, and whatever the state and the files."""
+"""Every artifact operation does what it declares, for all states and files."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ async def test_a_run_does_the_same(kind: type[ArtifactOperation]) -> None:
 
 @KINDS
 def test_it_is_a_value_that_can_be_stored(kind: type[ArtifactOperation]) -> None:
-    """It goes to JSON and back, is equal and hashes alike, pickles, and is found wherever it stands."""
+    """An operation survives JSON and pickling with equality and hash, and is found wherever it stands."""
     for operation, _, _ in rounds(kind, 10):
         if any(not isinstance(test, Match) for test in conditions_in(operation)):
             continue

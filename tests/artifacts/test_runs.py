@@ -201,7 +201,7 @@ async def test_in_every_composite(name: str) -> None:
     assert [e.artifact_delta for e in result if e.artifact_delta] == [{"n.md": 0}]
 
 
-@pytest.mark.filterwarnings("ignore:The `plugins` argument:DeprecationWarning")  # ADK's, of its own AgentTool
+@pytest.mark.filterwarnings("ignore:The `plugins` argument:DeprecationWarning")  # of ADK's own AgentTool
 async def test_inside_an_agent_that_is_a_tool() -> None:
     """A pipeline behind a tool saves artifacts in the session of the agent that called it."""
     backend = mock_backend({"boss": [call_tool("filing", request="go"), "done"], "inner": "text"})
@@ -465,7 +465,7 @@ async def test_a_missing_artifact_is_a_failure_that_a_fallback_catches() -> None
 
 
 async def test_many_names_are_told_in_part() -> None:
-    """Of many files that there are, ten are named."""
+    """An error about a missing file names at most ten of the existing files."""
     backend: MockBackend = mock_backend({})
     saves = Pipeline(*(A.save(f"{number:02}.md", "x") for number in range(13)))
     with pytest.raises(ArtifactError) as caught:

@@ -188,7 +188,7 @@ class Held:
 
     @cached_property
     def view(self) -> ContextView:
-        """What the spec says is seen."""
+        """The view that the spec declares."""
         return self.spec.view()
 
     @cached_property
@@ -294,7 +294,7 @@ SOME_STATES: list[State] = [{}, {"vip": "v1", "user:tier": "v1", "a": "A", "user
 
 @pytest.mark.parametrize("spec", every(10, SPECS, before_changes=8), ids=repr)
 def test_what_two_of_them_say_is_what_happens(spec: Context) -> None:
-    """It is so for every two of them, joined by `|` or `+`, under a condition or not."""
+    """Two operations joined by `|` or `+`, with or without a condition, show what they declare."""
     for other in SPECS:
         for first in (spec, C.when("vip", spec)):
             for both in (first | other, first + other):

@@ -26,7 +26,7 @@ SAYS = {"writer": "W-TEXT", "critic": "C-TEXT", "me": "M-TEXT"}
 
 
 class Order(BaseModel):
-    """What somebody orders."""
+    """An order of a customer."""
 
     item: str
     count: int = 1
@@ -431,7 +431,7 @@ FAILURES = [
 async def test_a_failing_helper_leaves_the_selection(
     spec: Context, failure: Any, reason: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """When a helper fails, a warning names agent and operation, and the agent sees what was selected."""
+    """After a helper's failure, a warning names agent and operation, and the agent sees the selection."""
     mock = mock_backend({**SAYS, f"me:{spec.op}": failure}, session_service=InMemorySessionService())
     with caplog.at_level(logging.WARNING, "adk_fluent.context"):
         result = await pipeline(spec).run("GO", backend=mock)

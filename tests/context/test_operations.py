@@ -293,7 +293,7 @@ def test_the_middle_turns_are_left_out(turns: int, kept: list[int]) -> None:
     ],
 )
 def test_the_middle_texts_go_first(count: int, room: int, kept: list[int]) -> None:
-    """Of texts that do not all fit, the nearest to the middle goes first; of two equally near, the older."""
+    """If not all texts fit, the one nearest to the middle is left out first, the older of two equal ones."""
     entries = talk(*(("writer", f"text {n}") for n in range(count)))
     spec = C.truncate(max_tokens=room, strategy="middle", count_tokens=lambda text: 1)
     assert chosen(spec, entries) == [f"text {n}" for n in kept]

@@ -1,4 +1,4 @@
-"""What building and running do with the findings: log them once, or refuse."""
+"""Building and running log the findings once, or refuse the pipeline."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def check(case: Case) -> ContractReport:
 
 
 def is_wrong(issue: ContractIssue) -> bool:
-    """Whether a finding blames the pipeline, and not the backend for what it cannot do yet."""
+    """True if a finding is about the pipeline and not about a limit of the backend."""
     return issue.severity in (Severity.ERROR, Severity.WARN) and issue.code != "unsupported"
 
 
@@ -91,7 +91,7 @@ def test_every_kind_of_finding_has_a_section_in_the_documentation() -> None:
 
 
 def test_artifact_steps_are_held_to_what_they_read_and_write() -> None:
-    """What an artifact step loads is there for later steps; what it publishes must be there before it."""
+    """Later steps find the keys that an artifact step loads; the keys that it publishes must exist before."""
     fine = check_all(A.load("cv.txt") >> Agent("reader").instruct("{cv}"))
     assert [issue.key for issue in fine.oks] == ["cv"]
     assert not any(map(is_wrong, fine.issues))

@@ -29,7 +29,7 @@ TEMPLATE = "Handle the {} in case 2."
 
 
 class Desk(StateSchema):
-    """What a desk knows."""
+    """The state of a desk."""
 
     intent: str
 

@@ -18,7 +18,7 @@ BOOK = texts()
 
 @pytest.mark.parametrize("case", CASES, ids=title)
 def test_the_whole_text_of_what_is_found(case: Case) -> None:
-    """Severity, code, agent, key, message and hint of what is said of a pipeline are in the book."""
+    """The book holds severity, code, agent, key, message and hint of each finding about a pipeline."""
     assert text_of(case) == BOOK[title(case)]
 
 
@@ -130,7 +130,7 @@ def test_each_key_that_two_branches_write_is_told_once(keys: tuple[str, ...]) ->
 
 
 def test_transfers_are_left_alone_while_two_agents_share_a_name() -> None:
-    """Who a transfer reaches is open until names are unique, so only the clash is reported."""
+    """If two agents share a name, the target of a transfer is open, so only the clash is reported."""
     twins = Agent("a").instruct("x") >> Agent("a").instruct("y")
     report = check_all(Pipeline("p", twins, transfer("p")))
     assert [issue.code for issue in report.errors] == ["duplicate-name"]

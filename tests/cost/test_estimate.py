@@ -1,4 +1,4 @@
-"""What an estimate says is what a run then costs, and where it cannot know, it says what it assumed."""
+"""Estimates agree with the costs of real runs; an estimate names its assumptions."""
 
 import json
 import subprocess
@@ -37,7 +37,7 @@ def agent(name: str, model: str = "m") -> Agent[str]:
 
 
 def calls(expression: Expr[Any], **traffic: Any) -> dict[str, float]:
-    """How often each agent is asked."""
+    """The expected calls of each agent."""
     found = estimate_cost(expression, TrafficAssumptions(**traffic), prices=PRICES)
     return {one.agent: round(one.calls, 3) for one in found.agents}
 
@@ -72,7 +72,7 @@ def test_retries_count_as_often_as_answers_are_wrong() -> None:
 
 
 async def measured(case: Case, backend: Any) -> float:
-    """What a turn of a pipeline costs in a run, on average over its turns."""
+    """The average cost of one turn in a real run."""
     cost = 0.0
     async with case.expression.session(backend=backend, state=dict(case.state)) as chat:
         for _ in range(case.turns):
@@ -176,7 +176,7 @@ def test_history_grows_along_a_sequence() -> None:
 
 
 def test_a_branch_that_is_rarely_taken_is_rarely_read() -> None:
-    """What follows a route reads each branch as often as it is taken; inside, it is read in full."""
+    """A step after a route pays for each branch's text by its probability; inside, a branch costs in full."""
     routed = Route("k").eq("x", a >> b).otherwise(S.set(y=1)) >> c
     found = tokens(routed, branch_probabilities={"x": 0.1}, avg_output_tokens=1000, avg_input_tokens=0)
     assert found["b"] / 0.1 > 1000
@@ -233,7 +233,7 @@ async def test_an_answer_that_goes_on_in_pieces() -> None:
 
 
 def test_only_what_a_model_reads_in_pieces_costs_more() -> None:
-    """A tap that takes the pieces asks nobody, and what goes on whole is read once."""
+    """Chunks cost more only if a model reads them: a tap is free, and a whole answer is read once."""
 
     def show(piece: str) -> None:
         pass
@@ -259,7 +259,7 @@ def test_sums() -> None:
 
 
 def test_between_the_cheapest_and_the_dearest() -> None:
-    """What was not said goes the cheapest way for `low` and the dearest for `high`; what was does not."""
+    """Probabilities that are not given vary from the cheapest way (`low`) to the dearest (`high`)."""
     routed = Route("k").eq("x", a).otherwise(agent("b", "dear"))
     cheap, dear = (estimate_cost(one, prices=PRICES).total_estimated for one in (a, agent("b", "dear")))
     found = estimate_cost(routed, prices=PRICES)
@@ -338,7 +338,7 @@ def test_a_table_to_read() -> None:
 
 
 def test_assumptions_name_what_was_not_said() -> None:
-    """Rounds, items, failures and who is not counted are told."""
+    """The assumptions name rounds, items, failures and agents without a count."""
     from adk_fluent import RemoteAgent
 
     looped = Loop(a, max_iterations=5).until(lambda s: True)
@@ -364,7 +364,7 @@ def test_a_native_agent_that_nobody_knows_is_told() -> None:
 
 
 def test_what_planners_and_code_executors_add_is_not_foreseen() -> None:
-    """They tell the model more, and may ask it again; the estimate says that it leaves that out."""
+    """Planners and code executors add text and requests; the estimate says that it leaves them out."""
     from google.adk.code_executors.unsafe_local_code_executor import UnsafeLocalCodeExecutor
     from google.adk.planners import PlanReActPlanner
 
@@ -375,7 +375,7 @@ def test_what_planners_and_code_executors_add_is_not_foreseen() -> None:
 
 
 def test_what_middleware_does_is_not_foreseen() -> None:
-    """Answers from a store, more attempts and other models of middleware are told not to be in the sums."""
+    """The assumptions say that caches, retries and model changes of middleware are not in the sums."""
     found = estimate_cost((a.middleware(retry()) >> b).middleware(cache()), prices=PRICES)
     assert "the effect of middleware (Cache, Retry) is not included" in found.assumptions
     assert "middleware" not in str(estimate_cost(a, prices=PRICES))
@@ -448,7 +448,7 @@ async def test_a_run_with_an_agent_in_a_tool_makes_these_calls() -> None:
 
 
 def test_an_agent_in_a_tool_reads_the_request_alone() -> None:
-    """It has its caller's model, hears nothing of the conversation, and its answer is what the tool gives."""
+    """An agent in a tool has its caller's model and reads the request alone; its answer is the result."""
     long = agent("boss", "dear").tools(T.agent(Agent("expert").instruct("Do it.")))
     told = tokens(a >> long, output_tokens={"expert": 1_000, "a": 5_000})
     assert told["expert"] < 100
@@ -482,7 +482,7 @@ def test_what_was_not_said_of_tools_makes_an_estimate_vague() -> None:
 
 
 def test_a_helper_model_has_its_own_price() -> None:
-    """What a context asks another model is that model's cost, and what nobody knows the price of is named."""
+    """A helper model's requests cost its own price; a model without a price is named."""
     found = estimate_cost(a >> b.context(C.summarize(model="dear")), prices=PRICES)
     assert found.per_model["dear"] > found.per_model["m"]
     assert "b: C.summarize asks dear once for each of its answers, and gets 200 tokens" in found.assumptions

@@ -1,4 +1,4 @@
-"""What a call costs is what the provider's price list says, or what was given."""
+"""The cost of a call follows the provider's price list or the given price."""
 
 import subprocess
 import sys

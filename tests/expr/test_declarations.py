@@ -1,4 +1,4 @@
-"""What expressions declare about themselves: kept, checked at once, refused where it cannot run."""
+"""Declarations of expressions: stored, checked at once, and refused if they cannot run."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def test_wrong_declarations_are_refused_at_once(make: Any, message: str) -> None
 
 
 def test_a_remote_agent_needs_a_name_that_adk_takes() -> None:
-    """Its name is checked like an agent's."""
+    """The name of a remote agent is checked like that of an agent."""
     with pytest.raises(InvalidNameError):
         RemoteAgent("pay-now", endpoint="http://x")
 

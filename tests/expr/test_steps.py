@@ -89,7 +89,7 @@ WRONG: list[tuple[Callable[[], object], str]] = [
 
 @pytest.mark.parametrize(("make", "message"), WRONG, ids=[f"{n}-{m[:30]}" for n, (_, m) in enumerate(WRONG)])
 def test_wrong_arguments(make: Callable[[], object], message: str) -> None:
-    """What cannot be called, waited for or shown is refused where it is given."""
+    """Arguments that cannot be called, awaited or printed are refused at once."""
     with pytest.raises(ArgumentError) as caught:
         make()
     assert str(caught.value) == message

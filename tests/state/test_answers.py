@@ -140,7 +140,7 @@ def test_a_fence_that_never_ends_is_read_in_no_time() -> None:
 def test_an_answer_is_read_as_its_type_and_stored_as_json(
     schema: Any, text: str, value: Any, data: Any
 ) -> None:
-    """Of every kind of type there is the value, and what state holds of it."""
+    """Answers of every kind of type are read as that type, and state holds them as JSON."""
     kind = answer_type(schema)
     assert kind.parse(text, "a") == value
     assert kind.data(text, "a") == data
@@ -321,7 +321,7 @@ def test_a_field_is_read_from_numbers_and_from_text(field: str, stored: object, 
     ],
 )
 def test_a_field_is_strict_all_the_same(field: str, stored: object) -> None:
-    """What another type would be is refused when it is read and when it is written."""
+    """A value of another type is refused at reading and at writing."""
     with pytest.raises(StateTypeError, match=rf"Desk\.{field} "):
         getattr(Desk.bind({field: stored}), field)
     with pytest.raises(StateTypeError, match=rf"Desk\.{field} "):

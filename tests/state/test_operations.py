@@ -1,4 +1,4 @@
-"""Each operation does what it says of itself: whatever it is, and whatever the state."""
+"""Every `S` operation does what its effects declare, for all states."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_every_kind_of_effect_is_interpreted() -> None:
 
 @KINDS
 def test_it_does_what_its_effects_say(kind: type[StateOperation]) -> None:
-    """What it needs is there, what it surely writes is written, what it removes is gone, all else stays."""
+    """An operation needs, writes and removes exactly the keys that its effects name; all others stay."""
     worked = 0
     for operation, state in rounds(kind):
         after = ran(operation, state)
@@ -135,7 +135,7 @@ def may_change(operation: StateOperation, state: dict[str, Any]) -> set[str]:
 
 
 def knows(operation: StateOperation) -> bool:
-    """Whether it says all that it writes."""
+    """True if its effects name all keys that it writes."""
     return operation.access.writes_known
 
 
@@ -192,7 +192,7 @@ class Watched(ReadOnlyState):
 
 @KINDS
 def test_the_analysis_is_right_about_it(kind: type[StateOperation]) -> None:
-    """Of a state that is known, what is said of the state after it holds: what is there, and of what type."""
+    """After an operation on a known state, the keys and types are those that the analysis claims."""
     for operation, state in rounds(kind):
         after = ran(operation, state)
         if after is None:
@@ -212,13 +212,13 @@ def test_the_analysis_is_right_about_it(kind: type[StateOperation]) -> None:
 
 
 def types(kind: Any) -> Any:
-    """What `isinstance` takes."""
+    """The second argument of `isinstance`."""
     return get_args(kind) if isinstance(kind, UnionType) else kind
 
 
 @KINDS
 def test_its_node_says_the_same(kind: type[StateOperation]) -> None:
-    """What a node says of its result follows from the operation: from its effects, whatever was given."""
+    """A node's reads and writes are those of its operation's effects, for all arguments."""
     for operation, state in rounds(kind):
         node = TransformNode(fn=operation, semantics="replace_session", affected_keys=frozenset({"lie"}))
         effects = effects_of(node)
@@ -260,7 +260,7 @@ def test_it_reads_what_it_makes_values_of(kind: type[StateOperation]) -> None:
 
 @KINDS
 def test_it_is_documented(kind: type[StateOperation]) -> None:
-    """Each has a sentence of its own."""
+    """Each operation has its own summary in the documentation."""
     assert kind.__doc__
     assert issubclass(kind, Frozen)
 
@@ -285,12 +285,12 @@ def test_it_is_documented(kind: type[StateOperation]) -> None:
     ],
 )
 def test_functions_have_effects_too(node: TransformNode, expected: list[Effect]) -> None:
-    """Of a function that is no operation they follow from what it declares, and what its result means."""
+    """The effects of a plain function follow from its declaration and the meaning of its result."""
     assert list(effects_of(node)) == expected
 
 
 def test_a_function_that_says_nothing_may_write_anything() -> None:
-    """So that nothing is claimed of any key after it."""
+    """After a function without a declaration, the analysis claims nothing about any key."""
     (effect,) = effects_of(TransformNode(fn=typed(lambda state: dict(state))))
     assert not effect.writes_known
     assert effect != Needs("a")
@@ -328,12 +328,12 @@ def later() -> Any:
     ],
 )
 def test_a_transform_is_a_function_of_the_state(changed: dict[str, Any], expected: dict[str, Any]) -> None:
-    """It gives the changes that it would make: what goes is `None`, and what stays is not among them."""
+    """A transform returns its changes: `None` for a removed key, and no entry for an unchanged one."""
     assert changed == expected
 
 
 def test_calling_leaves_the_state_as_it_is() -> None:
-    """What a function does to a value it is handed, or to what it gave, reaches no state."""
+    """A function that changes its arguments or its result does not change the state."""
     state: dict[str, Any] = {"a": [1]}
     found = S.transform("a", lambda value: [*value, value.append(2)])(state)
     assert state == {"a": [1]}

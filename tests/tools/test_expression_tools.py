@@ -46,7 +46,7 @@ SCRIPT: dict[str, Any] = {"boss": once(CALL), "digger": "gold", "teller": "It is
 
 
 def results(run: RunResult[Any]) -> list[Any]:
-    """What the tools of a run gave."""
+    """The results of a run's tools."""
     return [response.result for event in run for response in event.tool_responses]
 
 
@@ -64,7 +64,7 @@ async def test_it_answers_a_request() -> None:
 
 
 async def test_it_sees_the_request_and_the_state_alone() -> None:
-    """Of the conversation it sees the request; the instruction is filled from the state of the caller."""
+    """An expression in a tool sees only the request; its instruction is filled from the caller's state."""
     backend = mock_backend(SCRIPT)
     await BOSS.run("My secret is 7", backend=backend, state={"topic": "ores"})
     (asked,) = backend.calls["digger"]
@@ -88,7 +88,7 @@ async def test_nobody_around_hears_what_is_said_inside() -> None:
 
 
 async def test_its_events_are_part_of_the_run() -> None:
-    """They come between call and result, under their own names, for other agents only."""
+    """Events of an expression in a tool come between call and result, as internal events of its agents."""
     run = await play(BOSS)
     assert [(event.author, event.content, event.visibility) for event in run] == [
         ("boss", None, "user"),
@@ -111,7 +111,7 @@ async def test_its_tokens_are_counted_under_its_own_name() -> None:
 
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])
 async def test_what_it_writes_lands_once(kind: str, tmp_path: Path) -> None:
-    """It is there for the next call, for later agents, and after a restart; a counter counts once."""
+    """A write inside a tool is present for later calls and agents, and after a restart, exactly once."""
     work = (S.counter("count") >> Agent("w").writes("user:w")).named("work")
 
     def look(tool_context: Any) -> str:
@@ -230,7 +230,7 @@ async def test_a_failure_that_is_caught() -> None:
 
 
 async def test_tokens_of_a_failure_are_told() -> None:
-    """Also when it fails, what it spent before reaches the caller's stream."""
+    """The tokens of a failed expression in a tool reach the caller's stream."""
     expression, heard = BOSS, list[str]()
     backend = mock_backend({**SCRIPT, "teller": ValueError("boom")})
 
@@ -241,7 +241,7 @@ async def test_tokens_of_a_failure_are_told() -> None:
 
     with pytest.raises(ModelError):
         await listen()
-    assert heard[:2] == ["boss", "digger"]  # ADK 2 adds an event of its own
+    assert heard[:2] == ["boss", "digger"]  # ADK 2 adds an event
 
 
 async def test_a_person_cannot_be_asked_inside() -> None:
@@ -353,7 +353,7 @@ PLACES: dict[str, Expr[Any]] = {
 
 @pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
 async def test_wherever_the_caller_stands(place: Expr[Any]) -> None:
-    """Its answer, its state and its tokens arrive in every composite."""
+    """Answer, state and tokens of an expression in a tool arrive in every composite."""
     run = await play(place, {"a": once(CALL)}, state={"topic": "x", "items": [1]})
     assert results(run) == [{"result": "It is gold."}]
     assert run.state["found"] == "gold"
@@ -369,7 +369,7 @@ WRAPPERS: list[Callable[[Any], Any]] = [
 
 @pytest.mark.parametrize("wrap", WRAPPERS)
 async def test_whatever_is_around_it(wrap: Callable[[Any], Any]) -> None:
-    """Its events are passed on through wrappers."""
+    """Events of an expression in a tool pass through wrappers around the tool."""
     run = await play(Agent("boss").tools(wrap(T.agent(RESEARCH)) | T.fn(half)))
     assert [event.author for event in run][1:3] == ["digger", "teller"]
 

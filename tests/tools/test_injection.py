@@ -31,7 +31,7 @@ from tests.samples import TERSE
 
 
 class Shop:
-    """What is opened: it has prices, and knows whether it is open."""
+    """A resource that has prices and notes if it is open."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -111,7 +111,7 @@ def clerk(log: Log, scope: Any = "invocation", tool: Any = price, **more: Any) -
 
 
 def results(run: Any) -> list[Any]:
-    """What the tools of a run gave."""
+    """The results of a run's tools."""
     return [response.result for event in run for response in event.tool_responses]
 
 
@@ -149,7 +149,7 @@ async def test_a_value_that_is_there() -> None:
     """A bare value is given as it is; a tool that wants ADK's context gets that, too."""
 
     def count(article: str, stock: dict[str, int], tool_context: ToolContext) -> int:
-        """How many there are."""
+        """Return their number."""
         tool_context.state["asked"] = article
         return stock[article]
 
@@ -160,12 +160,12 @@ async def test_a_value_that_is_there() -> None:
 
 
 async def dear(article: str, shop: Shop) -> bool:
-    """Whether a person is asked."""
+    """True if a person is asked."""
     return shop.is_open and article == "gold"
 
 
 def is_tea(article: str) -> bool:
-    """Whether a person is asked."""
+    """True if a person is asked."""
     return article == "tea"
 
 
@@ -182,7 +182,7 @@ async def test_a_tool_that_asks_a_person() -> None:
 
 
 def weigh(article: str) -> str:
-    """How heavy it is."""
+    """Return its weight."""
     return f"{article} is light"
 
 
@@ -198,7 +198,7 @@ ASKING = [
 
 @pytest.mark.parametrize("tool", ASKING)
 async def test_what_says_whether_a_person_is_asked(tool: Any) -> None:
-    """It is given resources, whether the tool itself takes some or not."""
+    """The function that decides about a confirmation gets resources, with or without those of the tool."""
     log = Log()
     name = str(tool_name(tool))
     script = {"a": [call_tool(name, article="tea"), "done", call_tool(name, article="gold"), "done"]}
@@ -434,7 +434,7 @@ A_PLACES: dict[str, Callable[[Expr[Any]], Expr[Any]]] = {
 
 @pytest.mark.parametrize("place", A_PLACES.values(), ids=A_PLACES)
 async def test_wherever_the_agent_stands(place: Callable[[Expr[Any]], Expr[Any]]) -> None:
-    """It is given wherever its agent stands, whether it is injected there or around, and closed once."""
+    """A resource is passed wherever its agent stands, injected there or around it, and is closed once."""
     ways: list[Callable[[Log], Expr[Any]]] = [
         lambda log: place(clerk(log)),
         lambda log: place(Agent("a").tools(price)).inject(shop=Resource(log.manager, scope="invocation")),

@@ -1,4 +1,4 @@
-"""What `T` gives are values: they compare, print, can be stored, and say what they touch."""
+"""Operations of `T` as values: they compare, print, are stored, and name the keys that they touch."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_every_operation_is_listed() -> None:
 
 @every_operation
 def test_it_is_a_value(op: str) -> None:
-    """It is equal to a copy, hashes alike, and differs from all others."""
+    """A tool operation is equal to its copy, with the same hash, and differs from all others."""
     tool = EVERY[op]
     same = tool.replace()
     assert same == tool
@@ -59,7 +59,7 @@ def test_it_is_a_value(op: str) -> None:
 
 @every_operation
 def test_it_is_written_as_it_is_made(op: str) -> None:
-    """Its text begins with the factory, and an agent that has it can be explained and drawn."""
+    """A tool operation's text begins with its factory, and its agent can be explained and drawn."""
     tool = EVERY[op]
     assert op == "together" or repr(tool).startswith(f"T.{op}(")
     agent = Agent("a").tools(tool)
@@ -69,7 +69,7 @@ def test_it_is_written_as_it_is_made(op: str) -> None:
 
 @every_operation
 def test_it_can_be_stored(op: str) -> None:
-    """It goes to JSON and back as what it was, hash included; a live object says that it cannot."""
+    """A tool operation survives JSON with its hash; a live object is refused."""
     node = Agent("a").tools(EVERY[op]).node
     assert ir_hash(node) == ir_hash(Agent("a").tools(EVERY[op]).node)
     if op == "toolset":
@@ -83,7 +83,7 @@ def test_it_can_be_stored(op: str) -> None:
 
 @every_operation
 def test_it_is_made(op: str, tmp_path: Path) -> None:
-    """It becomes a tool of ADK's, or building says by its name why not."""
+    """A tool operation becomes a tool of ADK, or building names it with the reason."""
     agent = Agent("a").tools(EVERY[op])
     if op == "skill":
         with pytest.raises(CompileError, match=r"'a'.*T.skill\('skills/refunds'\)"):
@@ -112,7 +112,7 @@ SHOWN = {
 
 @pytest.mark.parametrize(("text", "tool"), SHOWN.items(), ids=SHOWN)
 def test_how_it_is_shown(text: str, tool: Tool) -> None:
-    """It is shown as it is written."""
+    """A tool operation is shown as it is written."""
     assert repr(tool) == text
 
 
@@ -211,7 +211,7 @@ def test_what_a_tool_touches() -> None:
 
 
 def test_what_an_agent_as_a_tool_touches() -> None:
-    """It needs what its agents need and do not write themselves, and may write what they write."""
+    """An expression as a tool reads the keys that its agents need from outside, and may write theirs."""
     node = Agent("boss").tools(T.agent(RESEARCH)).node
     assert (sorted(node.reads_keys), node.key_writes) == (["topic"], ("found",))
     follows = Agent("boss").tools(T.agent(RESEARCH)) >> Agent("b").instruct("{found}")

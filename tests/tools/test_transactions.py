@@ -43,7 +43,7 @@ class Bank:
 
     @property
     def paid(self) -> list[int]:
-        """What was committed."""
+        """The committed entries."""
         db = sqlite3.connect(self.file)
         try:
             return [amount for (amount,) in db.execute("select amount from paid")]
@@ -194,7 +194,7 @@ async def test_an_error_that_the_run_recovers_from_is_none(bank: Bank) -> None:
 
 @pytest.mark.parametrize("last", ["done", ValueError("boom")])
 async def test_on_adks_own_runner(bank: Bank, last: Any) -> None:
-    """So it is on ADK's own runner."""
+    """ADK's own runner passes the same exceptions to resources."""
     app = models(last).compile(clerk(bank).node).published()
     runner = Runner(app=app, session_service=InMemorySessionService(), auto_create_session=True)
     message = types.Content(role="user", parts=[types.Part(text="hi")])

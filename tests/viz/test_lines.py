@@ -88,7 +88,7 @@ CASES: dict[str, tuple[Expr[Any], Lines]] = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_line_leads_from_whoever_wrote_what_is_read(case: str) -> None:
-    """What is removed, replaced or skipped before it is read makes no line; what may be read makes one."""
+    """A value has a line to each step that may read it, and none if it is removed or replaced before."""
     expression, expected = CASES[case]
     assert lines(expression) == expected
 
@@ -141,7 +141,7 @@ async def compare(seed: int, tally: Counter[str]) -> None:
                     continue  # its value is not like any other
                 tally["found"] += 1
                 where = f"seed {seed}: {probe} finds {key}={value!r} of {author}"
-                # a step that writes what is there already writes nothing
+                # a step that writes the same value again writes nothing
                 assert step in sources[key] or any(not other.is_model for other in sources[key]), where
 
 

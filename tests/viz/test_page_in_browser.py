@@ -41,11 +41,11 @@ class Opened:
         return await self.panel()
 
     async def panel(self) -> str:
-        """What the panel says."""
+        """The text of the panel."""
         return await self.page.inner_text("#panel")
 
     async def picture(self) -> Pixels:
-        """What can be seen."""
+        """The visible elements."""
         return await Pixels.of(self.page)
 
     def settled(self) -> None:
