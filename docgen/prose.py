@@ -3,7 +3,8 @@
     python -m docgen.prose [PACKAGE ...]
 
 prints each place and returns 1 if there is one. `docs/contribute/glossary.md` explains the rules and holds
-the words. Without arguments it checks all of `src/adk_fluent` but the packages of `LATER`, and all pages.
+the words. Without arguments it checks all of `src/adk_fluent` but the packages of `LATER`, the docstrings of
+their tests, and all pages.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 SOURCE: Final = ROOT / "src" / "adk_fluent"
+TESTS: Final = ROOT / "tests"
 GLOSSARY: Final = ROOT / "docs" / "contribute" / "glossary.md"
 
 LATER: Final = (
@@ -35,7 +37,10 @@ LATER: Final = (
     "testing",
     "tide",
 )
-"""Packages and modules that are not rewritten yet, as paths below `SOURCE`."""
+"""Packages and modules that are not rewritten yet, as paths below `SOURCE`; their tests follow with them."""
+
+TESTS_LATER: Final = ("remote",)
+"""More folders of tests that are not rewritten yet, as paths below `TESTS`."""
 
 ING: Final = {
     "edge_routing": "the usual name of the algorithm",
@@ -60,6 +65,8 @@ PAGES: Final = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/**/*.md")
 """The pages, as patterns below `ROOT`; the glossary itself names the refused words."""
 
 _OPENER = re.compile(r"(?:What|Who|Whose|Whom|Whether|How|Where|Which|When)\b")
+_TEST_OPENER = re.compile(rf"{_OPENER.pattern}|(?:It|Its|They|Their|That|Of|So)\b")
+"""A test's docstring stands alone in a report, so it does not start with a pronoun either."""
 _FENCE = re.compile(r" *(?:```|~~~)")
 _CODE_OR_TARGET = re.compile(r"(`+).*?\1|\]\([^)]*\)")
 """Inline code and the targets of links, which are not prose."""
@@ -67,6 +74,7 @@ _ITEM_OPENER = re.compile(r" *(?:#+|[-*]|\d+\.) +(What|Who|Whose|Whom|Whether|Wh
 """The start of a heading or list item that is a riddle; "How to" and "When a model fails" are usual ones."""
 _ROW = re.compile(r"^\|(?:(?:\\\||[^|])*\|){2} *((?:\\\||[^|])*?) *\|$", re.MULTILINE)
 _RIDDLE = re.compile(r"\*([a-z][a-z ]*)\*")
+_HOLDING = ast.stmt | ast.excepthandler | ast.match_case
 _DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -84,16 +92,35 @@ def words(glossary: str) -> re.Pattern[str]:
     return re.compile(rf"\b(?:{'|'.join(either_case)})\b")
 
 
-def openers(tree: ast.Module) -> Iterator[tuple[int, str]]:
+def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """All docstrings of a module, each with the line of its function, class or module."""
+    pending: list[ast.AST] = [tree]
+    while pending:  # only statements hold definitions: several times faster than `ast.walk`
+        node = pending.pop()
+        if isinstance(node, _DOCUMENTED) and (text := ast.get_docstring(node)):
+            yield getattr(node, "lineno", 1), text
+        pending += [each for each in ast.iter_child_nodes(node) if isinstance(each, _HOLDING)]
+
+
+def openers(tree: ast.Module, refused: re.Pattern[str] = _OPENER) -> Iterator[tuple[int, str]]:
     """The docstrings that start with a question word, with their lines.
 
     >>> list(openers(ast.parse('def f():\\n    "Who asks."')))
     [(1, 'the docstring starts with "Who": start with a verb or a noun')]
     """
-    for node in ast.walk(tree):
-        if isinstance(node, _DOCUMENTED) and (found := _OPENER.match(ast.get_docstring(node) or "")):
-            line = getattr(node, "lineno", 1)
+    for line, text in docstrings(tree):
+        if found := refused.match(text):
             yield line, f'the docstring starts with "{found[0]}": start with a verb or a noun'
+
+
+def faults_in_tests(path: Path, refused: re.Pattern[str]) -> Iterator[str]:
+    """All faults in the docstrings of one module of tests, each as `path:line: fault`."""
+    place, tree = path.relative_to(ROOT), ast.parse(path.read_text(encoding="utf-8"))
+    for line, fault in openers(tree, _TEST_OPENER):
+        yield f"{place}:{line}: {fault}"
+    for line, text in docstrings(tree):
+        for word in refused.findall(text):
+            yield f'{place}:{line}: "{word}": see docs/contribute/glossary.md'
 
 
 def prose_lines(page: str) -> Iterator[tuple[int, str]]:
@@ -158,14 +185,23 @@ def modules(parts: Iterable[str]) -> list[Path]:
     return [each for each in found if not any(each.is_relative_to(part) for part in left_out)]
 
 
+def modules_of_tests() -> list[Path]:
+    """The modules of the finished tests."""
+    left_out = [TESTS / each for each in (*LATER, *TESTS_LATER)]
+    found = sorted(TESTS.rglob("*.py"))
+    return [each for each in found if not any(each.is_relative_to(part) for part in left_out)]
+
+
 def main(parts: list[str]) -> int:
     """Print every fault; 1 if there is one."""
     refused, checked = words(GLOSSARY.read_text(encoding="utf-8")), modules(parts)
     found = [fault for path in checked for fault in faults(path, refused)]
     found += same_classes(checked)
-    read = [] if parts else pages()
+    tests, read = ([], []) if parts else (modules_of_tests(), pages())
+    found += [fault for path in tests for fault in faults_in_tests(path, refused)]
     found += [fault for path in read for fault in page_faults(path, refused)]
-    print(*found, f"{len(checked)} modules, {len(read)} pages, {len(found)} faults", sep="\n")
+    counts = f"{len(checked)} modules, {len(tests)} of tests, {len(read)} pages, {len(found)} faults"
+    print(*found, counts, sep="\n")
     return 1 if found else 0
 
 

@@ -77,6 +77,26 @@ def test_all_pages_are_checked() -> None:
     assert "docs/contribute/glossary.md" not in found
 
 
+@pytest.mark.parametrize(
+    ("docstring", "fault"),
+    [
+        ("Two chunks wait.", None),
+        ("What waits.", 'test_queue.py:1: the docstring starts with "What"'),
+        ("It waits.", 'test_queue.py:1: the docstring starts with "It"'),
+        ("Two bits wait.", 'test_queue.py:1: "bits": see'),
+    ],
+)
+def test_each_fault_of_a_tests_docstring_is_found(
+    docstring: str, fault: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Report question words, pronouns and refused words in docstrings of tests, but not in their texts."""
+    monkeypatch.setattr(prose, "ROOT", tmp_path)
+    path = tmp_path / "test_queue.py"
+    path.write_text(f'def test_a_queue():\n    """{docstring}"""\n    assert "bits"', encoding="utf-8")
+    found = list(prose.faults_in_tests(path, prose.words(GLOSSARY)))
+    assert [each.startswith(fault or "") for each in found] == [True] * (fault is not None)
+
+
 def test_a_class_name_means_one_thing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two public classes with one name are a fault that names both places; private ones may share a name."""
     monkeypatch.setattr(prose, "ROOT", tmp_path)
@@ -89,6 +109,7 @@ def test_a_class_name_means_one_thing(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_what_is_excepted_exists() -> None:
     """Every exception is still needed: the package to rewrite later exists, and so does the text to keep."""
     assert [each for each in prose.LATER if not (prose.SOURCE / each).exists()] == []
+    assert [each for each in prose.TESTS_LATER if not (prose.TESTS / each).exists()] == []
     texts = [path.read_text(encoding="utf-8") for path in prose.modules([])]
     assert [kept for kept in prose.KEPT if not any(kept in text for text in texts)] == []
     refused = prose.words(prose.GLOSSARY.read_text(encoding="utf-8"))

@@ -127,7 +127,7 @@ def test_a_gate_and_what_stands_around_it() -> None:
     assert infer_visibility(a >> gate(always))["a"] == "user"
 
 
-def test_a_delegate_takes_the_class_of_who_hands_over() -> None:
+def test_a_delegate_has_the_visibility_of_its_parent() -> None:
     """Agents that get control by a transfer are seen as their parent is, unless they say otherwise."""
     assert users(a.delegate(b, c).hide() >> d) == "d"
     assert users(a.delegate(b.hide(), c)) == "ac"
@@ -160,7 +160,7 @@ def standing_in(expression: Expr[Any]) -> str:
     ],
     ids=repr,
 )
-def test_who_has_the_last_word_when_steps_are_skipped(expression: Expr[Any], found: str) -> None:
+def test_the_answer_when_later_steps_are_skipped(expression: Expr[Any], found: str) -> None:
     """An internal agent stands in where all that may speak to the user after it can be skipped."""
     assert standing_in(expression) == found
 
@@ -182,7 +182,7 @@ def test_the_nearest_policy_holds() -> None:
     assert blanked((a >> b).filtered().transparent()) == ""
 
 
-def test_who_is_not_in_the_tree_runs_inside_a_tool() -> None:
+def test_unknown_authors_run_inside_a_tool() -> None:
     """Authors that a tree does not know are internal, but the user and ADK itself; all is seen of nothing."""
     outlet = outlet_of((a >> b).filtered().node)
     assert outlet.visibility_of("inside") == StepVisibility("internal", blanked=True)
@@ -194,7 +194,7 @@ class Holds(BaseAgent):
     """An agent written by hand, of which only its name is known."""
 
 
-def test_who_is_not_in_the_tree_may_be_run_by_a_native_agent() -> None:
+def test_agents_inside_a_native_agent_have_its_visibility() -> None:
     """An agent that a native agent runs from outside the tree has the visibility of the native agent."""
     last = outlet_of((a >> Holds(name="holds")).node)
     assert last.visibility_of("held").visibility == "user"
@@ -220,7 +220,7 @@ def test_a_reused_agent_is_judged_at_each_place() -> None:
     assert (seen["a"], seen["a_2"]) == ("internal", "user")
 
 
-def test_it_takes_what_was_built() -> None:
+def test_a_built_agent_has_the_visibility_of_its_expression() -> None:
     """An expression, its node, the agent and the app built of it give the same map."""
     pipeline = FanOut(a, b) >> c
     maps = [infer_visibility(x) for x in (pipeline, pipeline.to_ir(), pipeline.build(), pipeline.to_app())]

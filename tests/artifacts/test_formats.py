@@ -160,7 +160,7 @@ def loop() -> list[Any]:
         (lambda: value_of(File(None, "video/mp4"), "base64"), "is a link to video/mp4 in another place"),
     ],
 )
-def test_what_does_not_fit_says_so(call: Any, message: str) -> None:
+def test_values_of_another_shape_are_refused(call: Any, message: str) -> None:
     """Each value that has not the shape it needs is refused with the end of one sentence."""
     with pytest.raises(Unfit) as caught:
         call()

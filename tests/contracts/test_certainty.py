@@ -131,7 +131,7 @@ def scripted() -> MockBackend:
 
 
 @pytest.mark.parametrize("expression", FAILING.values(), ids=FAILING.keys())
-async def test_what_must_fail_is_refused(expression: Expr[Any]) -> None:
+async def test_certain_failures_are_refused(expression: Expr[Any]) -> None:
     """A run that must fail is refused before a model is asked, every time; if it runs anyway, it fails."""
     backend = scripted()
     for _ in range(2):
@@ -145,7 +145,7 @@ async def test_what_must_fail_is_refused(expression: Expr[Any]) -> None:
 
 
 @pytest.mark.parametrize("expression", UNCERTAIN.values(), ids=UNCERTAIN.keys())
-async def test_what_may_succeed_is_run(expression: Expr[Any]) -> None:
+async def test_possible_failures_are_not_refused(expression: Expr[Any]) -> None:
     """Nothing else is refused, whatever becomes of it."""
     backend = scripted()
     try:
@@ -156,7 +156,7 @@ async def test_what_may_succeed_is_run(expression: Expr[Any]) -> None:
         pass
 
 
-async def test_what_the_error_says() -> None:
+async def test_the_text_of_the_error() -> None:
     """One line: the agent and the key, what to do, and how to run it anyway; it is a run's error, too."""
     pipeline = FIRST.writes("keys") >> READS
     with pytest.raises(UnfilledKeyError) as caught:

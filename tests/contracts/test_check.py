@@ -133,7 +133,7 @@ def test_a_configuration_goes_before_what_the_app_says() -> None:
 # --- what building does ---------------------------------------------------------------------------
 
 
-def test_what_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_findings_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     """Each finding is logged once per tree: its code, its text, and the level of its severity."""
     caplog.set_level(logging.INFO, "adk_fluent.contracts")
     for _ in range(2):
@@ -165,7 +165,7 @@ def test_what_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     ],
     ids=["errors", "strict", "strict warns", "both", "errors alone", "logged", "silent", "a warning"],
 )
-def test_what_is_refused(expression: Expr[Any], mode: Any, said: str | None) -> None:
+def test_the_error_holds_the_refused_findings(expression: Expr[Any], mode: Any, said: str | None) -> None:
     """The error of building holds every finding that the mode refuses, and none that it lets pass."""
     config = ExecutionConfig(contracts=mode)
     if said is None:
@@ -272,7 +272,7 @@ def test_own_checks_run_after_the_others_in_order() -> None:
     assert own() == ours
 
 
-def test_what_cannot_be_called_is_no_check() -> None:
+def test_a_check_must_be_callable() -> None:
     """The refusal shows what was given, cut where it is long."""
     given: Any = "n" * 90
     with pytest.raises(ArgumentError) as caught:

@@ -123,7 +123,7 @@ def test_a_field_says_what_captures_it(expression: Agent[str]) -> None:
     assert check_all(S.capture("message") >> expression).ok
 
 
-def test_what_was_built_is_judged_like_the_expression() -> None:
+def test_a_built_agent_gets_the_report_of_its_expression() -> None:
     """The native agent built of a pipeline gets the same report as the pipeline, names of reuses included."""
     compared = 0
     for case in CORRECT:

@@ -117,7 +117,7 @@ NOT_IN_VAIN: dict[str, Expr[Any]] = {
 
 
 @pytest.mark.parametrize("name", NOT_IN_VAIN)
-def test_a_value_that_somebody_may_read_is_not_in_vain(name: str) -> None:
+def test_a_value_with_a_possible_reader_is_not_dead(name: str) -> None:
     """A value is not a dead write if some run may read it later, or keep it."""
     assert found(NOT_IN_VAIN[name]) == []
 

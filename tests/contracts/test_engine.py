@@ -45,7 +45,7 @@ def test_steps_have_the_names_that_compiling_gives() -> None:
         assert [step.name for step in flow_of(root).plan.steps] == names
 
 
-def test_branches_do_not_hear_each_other() -> None:
+def test_branches_do_not_see_each_other() -> None:
     """A branch hears what was said before, the step after all of them each branch, a later branch none."""
     first = Agent("a") | Agent("b")
     pipeline = Agent("start") >> first >> (Agent("c") | Agent("d")) >> Agent("end")
@@ -54,14 +54,14 @@ def test_branches_do_not_hear_each_other() -> None:
     assert heard(pipeline, "end") == dict.fromkeys(("start", "a", "b", "c", "d"), True)
 
 
-def test_a_loop_hears_itself_only_later() -> None:
+def test_a_loop_sees_later_agents_of_the_round_before() -> None:
     """In a loop an agent may hear what a later one said the round before."""
     pipeline = Loop(Agent("a"), Agent("b"), max_iterations=2)
     assert heard(pipeline, "a") == {"a": False, "b": False}
     assert heard(pipeline, "b") == {"a": True, "b": False}
 
 
-def test_one_of_several_is_heard() -> None:
+def test_one_of_several_alternatives_is_received() -> None:
     """A later agent receives one of several alternatives, so none is certain."""
     routed = Route("k").eq("x", Agent("a")).otherwise(Agent("b")) >> Agent("end")
     assert heard(routed, "end") == {"a": False, "b": False}
@@ -70,7 +70,7 @@ def test_one_of_several_is_heard() -> None:
 
 
 @pytest.mark.newest
-def test_long_conversations_can_be_heard() -> None:
+def test_speakers_of_long_conversations_are_found() -> None:
     """Speakers are found in a conversation with more turns than Python can nest calls."""
     choice = Route("k").eq("x", Agent("a")).otherwise(Agent("b"))
     flow = flow_of(Pipeline(*[choice] * 1100, Agent("end")).node)
@@ -112,7 +112,7 @@ def test_a_later_run_finds_what_an_earlier_one_left() -> None:
         assert [read.status for read in flow.reads_of(flow.plan.by_name["r"])] == statuses
 
 
-def test_an_agent_hears_of_an_earlier_run_through_state_that_stays() -> None:
+def test_text_of_an_earlier_run_arrives_by_stored_state() -> None:
     """Words of the run before reach an agent through a session key, and never through a `temp:` key."""
     for key, words in (("x", {"w"}), ("temp:x", set[str]())):
         reads = Agent("r").context(C.none()).instruct(f"{{{key}?}}")

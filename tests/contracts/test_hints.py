@@ -51,7 +51,7 @@ triage = Agent("triage").returns(Ticket)
 answerer = Agent("answerer").context(C.user_only())
 
 
-async def test_a_field_of_an_answer_that_nobody_stores() -> None:
+async def test_an_unstored_field_of_an_answer() -> None:
     """`{team}` after `@ Ticket` names agent and model, and both ways it shows fill the placeholder."""
     reads = answerer.instruct("For {team}.")
     assert hint(triage >> reads, "unresolved-template-var") == (
@@ -206,7 +206,7 @@ async def test_a_backslash_writes_a_brace() -> None:
 
 
 @pytest.mark.parametrize("case", LITERAL, ids=lambda case: case.name)
-async def test_what_is_called_literal_is_sent_as_it_stands(case: Fault) -> None:
+async def test_literal_braces_are_sent_unchanged(case: Fault) -> None:
     """Every text in braces that the check calls no placeholder reaches the model with its braces."""
     agents = [node for node in walk(case.expression.node) if isinstance(node, AgentNode)]
     typed = {agent.name: {"team": "red"} for agent in agents if "output_schema" in agent.given}
@@ -417,6 +417,6 @@ async def test_a_member_of_an_enum_that_a_step_sets_is_no_text() -> None:
         await requests(route)
 
 
-def test_what_is_removed_is_not_said_to_be_read() -> None:
+def test_a_removal_is_not_reported_as_a_read() -> None:
     """A key that is present when a step drops it gets no line in the report."""
     assert check_all(S.set(a=1) >> S.drop("a") >> Agent("b")).oks == ()

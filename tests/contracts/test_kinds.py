@@ -149,7 +149,7 @@ def test_types_of_a_few_values(kind: object, values: tuple[object, ...] | None) 
     ],
     ids=named_kind,
 )
-def test_what_fits(given: object, wanted: object, fine: bool) -> None:
+def test_types_that_fit(given: object, wanted: object, fine: bool) -> None:
     """A type fits where some value of it does; what is not known fits."""
     assert fits(given, wanted) is fine
 
@@ -176,7 +176,7 @@ TESTS = [
 
 
 @pytest.mark.parametrize("kind", STATE_VALUES, ids=named)
-def test_what_a_comparison_can_come_to(kind: Any) -> None:
+def test_certain_results_of_comparisons(kind: Any) -> None:
     """A comparison that "never holds" or "always raises" does so for every possible value."""
     for test in TESTS:
         outcomes = [_outcome(test, value) for value in STATE_VALUES[kind]]

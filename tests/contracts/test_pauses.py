@@ -135,7 +135,7 @@ async def run(expression: Expr[Any], dice: random.Random) -> None:
 
 
 @pytest.mark.parametrize("seeds", SEEDS, ids=lambda seeds: str(seeds.start))
-async def test_what_is_said_of_temp_keys_is_what_happens(seeds: range) -> None:
+async def test_findings_about_temp_keys_agree_with_runs(seeds: range) -> None:
     """A `temp:` key that is called `must` is there whatever a run waited for, one called `never` is not."""
     claims = Counter[str]()
     lies: list[str] = []
@@ -219,7 +219,7 @@ NEEDING: dict[str, Expr[Any]] = {
 
 
 @pytest.mark.parametrize("step", NEEDING.values(), ids=NEEDING)
-async def test_what_a_pause_has_taken_is_said(step: Expr[Any]) -> None:
+async def test_the_error_names_the_pause(step: Expr[Any]) -> None:
     """The error for a key that a pause removed names the pause and the repair."""
     expression, backend = X >> ASK >> step, script()
     first = await expression.run("hi", backend=backend, config=CONFIG)

@@ -122,7 +122,7 @@ SPOILERS: tuple[Spoil, ...] = (
 
 
 @pytest.mark.parametrize("spoil", SPOILERS, ids=lambda spoil: spoil.__name__)
-def test_what_building_refuses_is_reported_wherever_it_stands(spoil: Spoil) -> None:
+def test_refusals_are_reported_at_every_place(spoil: Spoil) -> None:
     """A fault put at any place of a random pipeline is refused and reported; without it, neither."""
     refused = 0
     for seed in range(40):

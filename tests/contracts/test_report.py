@@ -54,7 +54,7 @@ def test_the_lines_read_as_plain_sentences() -> None:
     )
 
 
-def test_a_route_says_who_feeds_it() -> None:
+def test_the_report_names_the_writer_of_a_routes_key() -> None:
     """A report also lists keys without a problem, such as the writer of a route's key."""
     assert '✓ classifier.outputs("intent") → Route("intent"): OK' in str(check_all(PIPELINE))
 
@@ -143,7 +143,7 @@ def test_whatever_can_be_checked_gives_one_report() -> None:
 
 
 @pytest.mark.parametrize("thing", [None, "a", 3, object()])
-def test_what_cannot_be_checked_is_refused(thing: object) -> None:
+def test_other_subjects_are_refused(thing: object) -> None:
     """Anything else is refused by the name of its type."""
     with pytest.raises(ArgumentError, match=type(thing).__name__):
         check_all(thing)
@@ -232,7 +232,7 @@ def test_unknown_functions_are_named_once() -> None:
     assert not [issue for issue in report.oks if issue.key in ("x", "y")]
 
 
-def test_what_is_written_before_an_unknown_function_stays_known() -> None:
+def test_certain_keys_stay_known_after_an_unknown_function() -> None:
     """A function that may write anything does not make a key unknown that was certainly there."""
     report = check_all(classifier >> mystery >> booker)
     assert [issue.key for issue in report.oks] == ["intent"]

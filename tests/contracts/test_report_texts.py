@@ -39,7 +39,7 @@ def test_the_worst_comes_first_and_nothing_twice() -> None:
 
 
 @pytest.mark.parametrize("part", ["code", "agent", "key", "message", "hint"])
-def test_what_differs_in_one_word_is_not_the_same(part: str) -> None:
+def test_findings_that_differ_in_text_are_kept(part: str) -> None:
     """The report keeps findings that differ in any text, and one of two that differ in severity alone."""
     other = BAD.replace(**{part: "other"})
     assert ContractReport.of([BAD, other]).issues == (BAD, other)

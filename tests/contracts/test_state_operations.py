@@ -78,7 +78,9 @@ SEEN = tap(look)
         (S.identity() >> put >> SEEN, {}, "must"),
     ],
 )
-def test_what_is_known_after_it(expression: Expr[Any], state: Mapping[str, Any], expected: str) -> None:
+def test_the_status_of_a_key_after_an_operation(
+    expression: Expr[Any], state: Mapping[str, Any], expected: str
+) -> None:
     """The status of a key follows from the effects of the steps before."""
     assert status(expression, state) == expected
 
@@ -97,7 +99,7 @@ def test_a_field_that_may_be_none_need_not_be_there() -> None:
 
 
 @pytest.mark.parametrize("step", [S.fn(put), S.identity() >> put])
-def test_what_a_function_declares_to_write_it_writes(step: Expr[Any]) -> None:
+def test_declared_writes_of_a_function_count(step: Expr[Any]) -> None:
     """An unread answer is a dead write before `S.fn`, as before the function itself."""
     found = check_all(Agent("a").writes("k") >> step >> SEEN)
     assert [issue.key for issue in found.issues if issue.code == "overwritten"] == ["k"]
@@ -119,7 +121,7 @@ def test_what_a_function_declares_to_write_it_writes(step: Expr[Any]) -> None:
         (S.transform("count", to_text), []),
     ],
 )
-def test_what_it_writes_fits_the_schema(step: Expr[Any], wrong: list[str]) -> None:
+def test_types_of_writes_are_compared_with_the_schema(step: Expr[Any], wrong: list[str]) -> None:
     """The type that an operation is known to write is held against the field, before a run refuses it."""
     found = check_all(step.schema(Board), state={"count": 1, "text": "x", "items": ["y"]})
     assert [issue.key for issue in found.errors] == wrong

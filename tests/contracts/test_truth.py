@@ -258,7 +258,7 @@ async def hold_against(seeds: range, about: About = "all") -> Tally:
 
 
 @pytest.mark.parametrize("seeds", SEEDS, ids=lambda seeds: str(seeds.start))
-def test_what_is_said_is_what_happens(seeds: range) -> None:
+def test_findings_agree_with_runs(seeds: range) -> None:
     """Keys called `must` are there, keys called `never` are not; requests hold the texts they are said to."""
     tally = asyncio.run(hold_against(seeds))
     assert tally.lies == []
@@ -269,7 +269,7 @@ def test_what_is_said_is_what_happens(seeds: range) -> None:
 
 @pytest.mark.newest  # what runs twice here is the same on every release
 @pytest.mark.parametrize("seeds", SEEDS[:2], ids=lambda seeds: str(seeds.start))
-def test_what_is_said_of_many_agents_is_what_happens(seeds: range) -> None:
+def test_findings_about_many_agents_agree_with_runs(seeds: range) -> None:
     """In large pipelines, no step reads a dead write, and no request has a hidden tool call."""
     tally = asyncio.run(hold_against(seeds, "talk"))
     assert tally.lies == []
@@ -278,7 +278,7 @@ def test_what_is_said_of_many_agents_is_what_happens(seeds: range) -> None:
 
 
 @pytest.mark.parametrize("seeds", SEEDS[:4], ids=lambda seeds: str(seeds.start))
-def test_what_is_said_of_artifacts_is_what_happens(seeds: range) -> None:
+def test_findings_about_artifacts_agree_with_runs(seeds: range) -> None:
     """Before each step, artifacts exist, or are missing, as the analysis claims."""
     tally = asyncio.run(hold_against(seeds, "files"))
     assert tally.lies == []

@@ -213,7 +213,7 @@ def test_labels_and_limits_are_short_answers() -> None:
     assert estimate_cost(labelled, said, prices=PRICES).agents[0].output_tokens == 77
 
 
-async def test_an_answer_that_goes_on_in_pieces() -> None:
+async def test_an_answer_that_arrives_in_chunks() -> None:
     """The next agent is asked once for each piece, and reads what was said before it each time."""
     first, second, last = agent("first"), agent("second"), agent("last")
     pipeline = first.writes("draft").stream_to(buffering="chunked", chunk_size=50) >> second >> last
@@ -337,7 +337,7 @@ def test_a_table_to_read() -> None:
     assert lines[-1] == "- prices as of given"
 
 
-def test_assumptions_name_what_was_not_said() -> None:
+def test_assumptions_name_missing_numbers() -> None:
     """The assumptions name rounds, items, failures and agents without a count."""
     from adk_fluent import RemoteAgent
 
@@ -351,7 +351,7 @@ def test_assumptions_name_what_was_not_said() -> None:
     assert "pay is served elsewhere" in said
 
 
-def test_a_native_agent_that_nobody_knows_is_told() -> None:
+def test_an_unknown_native_agent_is_named() -> None:
     """A class of the user's own may ask any model: the sums say that it is not in them."""
     from google.adk.agents import BaseAgent
 
@@ -363,7 +363,7 @@ def test_a_native_agent_that_nobody_knows_is_told() -> None:
     assert "served elsewhere" not in said
 
 
-def test_what_planners_and_code_executors_add_is_not_foreseen() -> None:
+def test_additions_of_planners_and_code_executors_are_left_out() -> None:
     """Planners and code executors add text and requests; the estimate says that it leaves them out."""
     from google.adk.code_executors.unsafe_local_code_executor import UnsafeLocalCodeExecutor
     from google.adk.planners import PlanReActPlanner
@@ -374,7 +374,7 @@ def test_what_planners_and_code_executors_add_is_not_foreseen() -> None:
     assert "b: the tokens of its code executor are not included" in told
 
 
-def test_what_middleware_does_is_not_foreseen() -> None:
+def test_effects_of_middleware_are_left_out() -> None:
     """The assumptions say that caches, retries and model changes of middleware are not in the sums."""
     found = estimate_cost((a.middleware(retry()) >> b).middleware(cache()), prices=PRICES)
     assert "the effect of middleware (Cache, Retry) is not included" in found.assumptions
@@ -428,7 +428,7 @@ boss = agent("boss").tools(T.agent(expert))
         (a.instruct(P.when("x", P.task("Do it") | P.adapt(audience="all"))), {}, {"a": 1}),
     ],
 )  # fmt: skip
-def test_who_else_is_asked(
+def test_agents_in_tools_and_helper_models_count(
     expression: Expr[Any], traffic: dict[str, Any], expected: dict[str, float]
 ) -> None:
     """Agents in tools share their caller's calls; a helper model is asked once per answer."""
@@ -472,7 +472,7 @@ def test_native_agents_in_tools() -> None:
     )
 
 
-def test_what_was_not_said_of_tools_makes_an_estimate_vague() -> None:
+def test_unknown_tool_calls_widen_the_range() -> None:
     """The cheapest day calls no tool, the dearest calls it twice; said calls are the same in both."""
     found = estimate_cost(boss, prices=PRICES)
     assert found.low < found.total_estimated < found.high
@@ -490,7 +490,7 @@ def test_a_helper_model_has_its_own_price() -> None:
         estimate_cost(a >> b.context(C.distill(into="facts", model="house")), prices=PRICES)
 
 
-def test_what_helper_models_cost_that_is_not_counted_is_told() -> None:
+def test_uncounted_helper_requests_are_named() -> None:
     """A prompt that never changes is rewritten once, and embeddings have no price per answer."""
     fixed = a.instruct(P.task("Do it.") | P.adapt(audience="all"))
     found = estimate_cost(fixed >> b >> c.context(C.relevant(scorer="embedder", top_k=1)), prices=PRICES)
@@ -526,7 +526,7 @@ routed = a.writes("k") >> Route("k").eq("x", b).otherwise(c)
         (lambda: estimate_cost("a"), "This takes an expression"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_estimated_is_told(make: Callable[[], object], message: str) -> None:
+def test_wrong_arguments_of_estimates_are_refused(make: Callable[[], object], message: str) -> None:
     """Wrong numbers, unknown names and prices, probabilities that do not add up: one line says which."""
     with pytest.raises(ArgumentError) as caught:
         make()
@@ -534,7 +534,7 @@ def test_what_cannot_be_estimated_is_told(make: Callable[[], object], message: s
     assert "\n" not in str(caught.value)
 
 
-def test_a_request_that_no_candidate_may_get_is_told() -> None:
+def test_candidates_without_a_match_are_refused() -> None:
     """Candidates that cannot be satisfied are refused, naming the agent."""
     chosen = Agent("a").model_select("cost_optimized", candidates=[ModelCandidate("m", 1, 1, max_tokens=100)])
     with pytest.raises(ModelError, match=r"^Agent 'a' has no model .*'m': it may get 100 tokens"):
@@ -554,7 +554,7 @@ def test_without_the_extra_given_prices_do(monkeypatch: pytest.MonkeyPatch) -> N
     assert estimate_cost(chosen).per_invocation > 0
 
 
-def test_it_needs_no_adk() -> None:
+def test_estimates_need_no_adk() -> None:
     """Estimating imports neither google.adk nor google.genai."""
     code = (
         "import sys\n"

@@ -439,7 +439,7 @@ def test_confirmation_of_what_is_no_function() -> None:
     assert asked.node.tools == (T.confirm(T.mock("x"), is_done), T.confirm(T.mock("y"), is_done))
 
 
-def test_delegating_to_nobody_is_refused() -> None:
+def test_delegating_without_agents_is_refused() -> None:
     """`delegate()` without agents names the agent it was called on."""
     with pytest.raises(ExpressionError) as caught:
         a.delegate()
@@ -487,7 +487,7 @@ def test_a_misspelt_method_names_the_nearest(name: str, nearest: str) -> None:
     assert not hasattr(a, name)
 
 
-def test_what_only_adk_can_judge_is_judged_when_compiled() -> None:
+def test_values_of_plain_adk_fields_are_checked_when_compiled() -> None:
     """A wrong value of a plain ADK field gives one line with agent and field."""
     from adk_fluent.errors import CompileError
 

@@ -168,7 +168,7 @@ def test_names_that_python_asks_for_are_just_absent(holder: object) -> None:
         (a // b, "writes", "Fallback has no method 'writes': that is for its agents."),
     ],
 )
-def test_what_only_agents_have(expression: Expr[Any], method: str, told: str) -> None:
+def test_methods_that_only_agents_have(expression: Expr[Any], method: str, told: str) -> None:
     """A method of agents, asked of what holds them, is sent there."""
     told = f"{told} Call .{method}() on an Agent, before it is joined with others."
     assert message(lambda: getattr(expression, method), ExpressionError) == told

@@ -48,7 +48,7 @@ def test_repeated_use_is_kept(join: Joined, node: type) -> None:
 
 
 @operators
-def test_what_has_a_name_is_not_flattened(join: Joined, node: type) -> None:
+def test_named_parts_are_not_flattened(join: Joined, node: type) -> None:
     """A part with a name or description is not flattened."""
     named = join(a, b).named("pair")
     assert join(named, c).node == node(children=(node(name="pair", children=(A, B)), C))
@@ -98,7 +98,7 @@ def test_classes_and_operators_make_the_same() -> None:
         ((a >> b).tap(look), SequenceNode(children=(A, B, TapNode(fn=look)))),
     ],
 )
-def test_what_operators_make(expression: Expr[Any], node: object) -> None:
+def test_results_of_operators(expression: Expr[Any], node: object) -> None:
     """Loops nest, functions become transforms on either side, taps follow."""
     assert expression.node == node
 

@@ -138,7 +138,9 @@ def test_transfer_targets_are_names(target: Any, message: str) -> None:
         ),
     ],
 )
-def test_what_only_the_whole_tree_shows(expression: Expr[Any], error: type[Exception], message: str) -> None:
+def test_faults_of_the_whole_tree_are_refused_when_compiled(
+    expression: Expr[Any], error: type[Exception], message: str
+) -> None:
     """Targets that are not there, circles and clashing names are refused when the tree is compiled."""
     with pytest.raises(error) as caught:
         expression.build()

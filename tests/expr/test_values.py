@@ -204,7 +204,7 @@ def test_misspelt_methods(expression: Expr[Any], wrong: str, message: str) -> No
 
 
 @pytest.mark.parametrize("wrong", ["for _ in a: pass", "len(a)", "a[0]", "a()", "a < b", "-a", "'x' in a"])
-def test_what_expressions_are_not(wrong: str) -> None:
+def test_expressions_are_no_containers_numbers_or_functions(wrong: str) -> None:
     """An expression is no container, no number and no function, so a slip is not silently accepted."""
     with pytest.raises(TypeError):
         exec(wrong, {"a": a, "b": b})
@@ -267,7 +267,7 @@ OBSERVED: dict[str, Callable[[], object]] = {
 
 
 @pytest.mark.parametrize("where", OBSERVED)
-def test_what_only_looks_cannot_declare_writes(where: str) -> None:
+def test_predicates_and_taps_cannot_declare_writes(where: str) -> None:
     """A predicate or tap that declares writes is refused at once, naming it, the key and the way out."""
     with pytest.raises(ArgumentError) as caught:
         OBSERVED[where]()

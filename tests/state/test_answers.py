@@ -212,7 +212,7 @@ def test_types_are_shown_as_they_are_written(kind: object, words: str) -> None:
         ({"type": "object"}, "x", "it is not JSON: Expecting value: line 1 column 1 (char 0)"),
     ],
 )
-def test_what_is_wrong_is_told_by_its_path(schema: Any, text: str, fault: str) -> None:
+def test_the_error_names_the_path_of_the_fault(schema: Any, text: str, fault: str) -> None:
     """One line: the first fault with the path to it; of a union, the first of each member."""
     with pytest.raises(AnswerError) as error:
         answer_type(schema).parse(text, "clerk", "k")
@@ -358,7 +358,7 @@ def test_a_field_inside_that_is_none_may_be_absent() -> None:
         _ = Holder.bind({}).one
 
 
-def test_what_is_computed_may_stand_in_state() -> None:
+def test_computed_fields_may_be_stored() -> None:
     """A computed field is stored, and read back even by a model that takes no other fields; a slip is not."""
 
     class Sum(BaseModel):

@@ -163,7 +163,7 @@ class Later:
         (lambda: C.relevant(scorer=untyped_later), "C.relevant(scorer=)"),
     ],
 )
-def test_what_must_be_awaited_stands_alone(make: Any, where: str) -> None:
+def test_async_functions_inside_conditions_are_refused(make: Any, where: str) -> None:
     """An async function where it would not be awaited, and so would always count as true, is refused."""
     with pytest.raises(ArgumentError) as caught:
         make()
@@ -195,7 +195,7 @@ def hidden(state: object) -> object:
         ),
     ],
 )
-def test_what_must_be_awaited_never_counts_as_true(run: Any, told: str, operation: str) -> None:
+def test_an_awaitable_condition_stops_the_run(run: Any, told: str, operation: str) -> None:
     """A condition that turns out to be async when it is asked stops the run, wherever it stands."""
     with pytest.raises(PredicateError) as caught:
         run()

@@ -85,7 +85,7 @@ def test_every_kind_of_effect_is_interpreted() -> None:
 
 
 @KINDS
-def test_it_does_what_its_effects_say(kind: type[StateOperation]) -> None:
+def test_an_operation_keeps_to_its_effects(kind: type[StateOperation]) -> None:
     """An operation needs, writes and removes exactly the keys that its effects name; all others stay."""
     worked = 0
     for operation, state in rounds(kind):
@@ -140,7 +140,7 @@ def knows(operation: StateOperation) -> bool:
 
 
 @KINDS
-def test_what_it_needs_it_raises_without(kind: type[StateOperation]) -> None:
+def test_an_operation_raises_without_its_needs(kind: type[StateOperation]) -> None:
     """With a key taken away that it needs, or of another type than it asks for, it raises."""
     for operation, state in rounds(kind):
         if ran(operation, state) is None:
@@ -156,7 +156,7 @@ def test_what_it_needs_it_raises_without(kind: type[StateOperation]) -> None:
 
 
 @KINDS
-def test_it_looks_only_at_what_it_says(kind: type[StateOperation]) -> None:
+def test_an_operation_reads_only_declared_keys(kind: type[StateOperation]) -> None:
     """A key that it does not read is never asked for, where it says all that it reads."""
     for operation, state in rounds(kind):
         access = operation.access
@@ -234,7 +234,7 @@ def test_its_node_says_the_same(kind: type[StateOperation]) -> None:
 
 
 @pytest.mark.parametrize("called", STORED)
-def test_it_is_a_frozen_value(called: str) -> None:
+def test_an_operation_is_a_frozen_value(called: str) -> None:
     """An operation compares, hashes, prints, copies and pickles by its fields, and cannot be changed."""
     node = STORED[called].node
     again = from_dict(to_dict(node))
@@ -250,7 +250,7 @@ def test_it_is_a_frozen_value(called: str) -> None:
 
 
 @KINDS
-def test_it_reads_what_it_makes_values_of(kind: type[StateOperation]) -> None:
+def test_an_operation_declares_the_keys_of_its_values(kind: type[StateOperation]) -> None:
     """Each key whose value is in what it writes is among its reads, and each that it removes by name."""
     for operation, _ in rounds(kind):
         named = {read.key for read in operation.reads}
@@ -259,7 +259,7 @@ def test_it_reads_what_it_makes_values_of(kind: type[StateOperation]) -> None:
 
 
 @KINDS
-def test_it_is_documented(kind: type[StateOperation]) -> None:
+def test_every_operation_is_documented(kind: type[StateOperation]) -> None:
     """Each operation has its own summary in the documentation."""
     assert kind.__doc__
     assert issubclass(kind, Frozen)
@@ -373,7 +373,7 @@ def test_calling_leaves_the_state_as_it_is() -> None:
         ),
     ],
 )
-def test_what_cannot_be_called_says_what_to_do(call: Any, error: type[Exception], message: str) -> None:
+def test_uncallable_values_are_refused_with_advice(call: Any, error: type[Exception], message: str) -> None:
     """An async function, a step that is no transform, and what would stop a run as well."""
     with pytest.raises(error) as caught:
         call()
@@ -386,7 +386,7 @@ async def test_an_async_step_can_be_run_by_itself() -> None:
     assert done.state == {"a": 1, "b": 2}
 
 
-def test_what_a_loaded_operation_touches_is_found_anew() -> None:
+def test_keys_of_a_loaded_operation_come_from_its_class() -> None:
     """A stored graph cannot say of an operation that it touches other keys than it does."""
     data = to_dict(S.merge("a", into="b").node)
     data["root"]["fn"]["access"] = {"$value": {"$ref": "adk_fluent.ir.functions:Access"}}

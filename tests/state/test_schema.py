@@ -188,7 +188,7 @@ def test_a_mutable_default_is_not_shared(read: Callable[[Any], list[Any]]) -> No
 
 
 @pytest.mark.parametrize("read", INSIDE.values(), ids=INSIDE)
-def test_what_is_read_is_not_what_is_stored(read: Callable[[Any], list[Any]]) -> None:
+def test_values_are_read_as_copies(read: Callable[[Any], list[Any]]) -> None:
     """Changing something inside a value that was read, however deep, does not change the state."""
     stored: dict[str, Any] = {}
     state = Nested.bind(stored)

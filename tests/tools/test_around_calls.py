@@ -106,7 +106,7 @@ WRAPPERS: list[Callable[[Any], Any]] = [
 
 
 @pytest.mark.parametrize("wrap", WRAPPERS)
-async def test_the_model_is_told_the_same(wrap: Callable[[Any], Any]) -> None:
+async def test_the_model_gets_the_same_declaration(wrap: Callable[[Any], Any]) -> None:
     """Name, description and schema are those of the tool itself: a function, a tool or toolset of ADK's."""
     for plain in (weather, FunctionTool(half), Box(), AgentTool(Agent("b").describe("Helps.").build())):
         requests: list[Any] = []
@@ -340,7 +340,7 @@ async def test_results_that_are_old(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [await caching(call) for _ in range(3)] == [1, 1, 2]
 
 
-async def test_what_makes_two_calls_the_same() -> None:
+async def test_the_key_of_a_cache() -> None:
     """`key` says it, of the arguments."""
     counter = Counter()
     calls = [call_tool("look", place=place) for place in ("Ulm", "ULM", "Bonn")]
@@ -370,7 +370,7 @@ async def test_a_key_that_sees_who_calls() -> None:
     assert seen == ["ann", "bob"]
 
 
-async def test_an_equal_expression_has_a_cache_of_its_own() -> None:
+async def test_an_equal_expression_has_another_cache() -> None:
     """Two expressions that are made alike do not share cached results."""
     counter = Counter()
     assert [await given(T.cache(counter.look), LOOK) for _ in range(2)] == [["x 1"], ["x 2"]]
@@ -457,7 +457,7 @@ class Shop(dict[str, int]):
     """Prices."""
 
 
-async def test_what_is_not_kept() -> None:
+async def test_errors_are_not_cached() -> None:
     """A cache keeps neither a raised error nor one that a tool reports in its result."""
     counter = Counter(failures=1)
     assert await given(T.retry(T.cache(counter.look), 2, backoff_base=0), LOOK, LOOK) == ["x 2", "x 2"]
@@ -498,7 +498,7 @@ async def test_a_cache_holds_so_much(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- transform, mock ------------------------------------------------------------------------------
 
 
-async def test_what_goes_in_and_comes_out() -> None:
+async def test_arguments_and_results_are_transformed() -> None:
     """Arguments are changed before, results after; either function may be async."""
 
     async def upper(args: dict[str, Any]) -> dict[str, Any]:
@@ -530,25 +530,25 @@ MOCKS: dict[str, tuple[Any, list[Any]]] = {
 
 
 @pytest.mark.parametrize(("tool", "expected"), MOCKS.values(), ids=MOCKS)
-async def test_a_stand_in(tool: Any, expected: list[Any]) -> None:
+async def test_a_tool_stub_returns_its_script(tool: Any, expected: list[Any]) -> None:
     """A tool stub returns its scripted results for all arguments."""
     assert await given(tool, *[call_tool("news", topic="x")] * len(expected)) == expected
 
 
-async def test_a_stand_in_that_fails() -> None:
+async def test_a_tool_stub_that_fails() -> None:
     """An error in the script is raised as if the tool had raised it."""
     for error in (ValueError("gone"), ValueError):
         with pytest.raises(ToolError, match="Agent 'a': its tool 'news' raised ValueError"):
             await given(T.mock("news", side_effect=error), call_tool("news"))
 
 
-async def test_a_stand_in_for_a_toolset() -> None:
+async def test_a_tool_stub_for_a_toolset() -> None:
     """A stub for a toolset replaces each tool of it, with the tool's schema."""
     calls = [call_tool("weather", city="Ulm"), call_tool("half", number=4)]
     assert await given(T.mock(Box(), returns="ok"), *calls) == ["ok", "ok"]
 
 
-async def test_the_model_is_told_what_a_stand_in_takes() -> None:
+async def test_the_model_gets_the_parameters_of_a_tool_stub() -> None:
     """A function that plays a tool says what that takes, under the tool's name."""
 
     async def play(topic: str, count: int = 1) -> str:

@@ -56,14 +56,14 @@ async def play(expression: Expr[Any], script: dict[str, Any] | None = None, **op
     return await expression.run("hi", backend=backend, **cast(Any, {"state": {"topic": "x"}, **options}))
 
 
-async def test_it_answers_a_request() -> None:
+async def test_the_last_visible_answer_is_the_result() -> None:
     """The last agent that speaks to the user inside gives the result of the call."""
     run = await play(BOSS)
     assert results(run) == [{"result": "It is gold."}]
     assert run.text == "done"
 
 
-async def test_it_sees_the_request_and_the_state_alone() -> None:
+async def test_an_expression_in_a_tool_sees_request_and_state_alone() -> None:
     """An expression in a tool sees only the request; its instruction is filled from the caller's state."""
     backend = mock_backend(SCRIPT)
     await BOSS.run("My secret is 7", backend=backend, state={"topic": "ores"})
@@ -75,7 +75,7 @@ async def test_it_sees_the_request_and_the_state_alone() -> None:
     assert "secret" not in seen(told)
 
 
-async def test_nobody_around_hears_what_is_said_inside() -> None:
+async def test_texts_inside_a_tool_stay_inside() -> None:
     """Neither the caller nor any later agent, in this turn or the next, is shown it; results they are."""
     backend = mock_backend({**SCRIPT, "digger": "inner words"}, default="ok")
     async with (BOSS >> Agent("last")).session(backend=backend, state={"topic": "x"}) as chat:
@@ -110,7 +110,7 @@ async def test_its_tokens_are_counted_under_its_own_name() -> None:
 
 
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])
-async def test_what_it_writes_lands_once(kind: str, tmp_path: Path) -> None:
+async def test_writes_inside_a_tool_land_once(kind: str, tmp_path: Path) -> None:
     """A write inside a tool is present for later calls and agents, and after a restart, exactly once."""
     work = (S.counter("count") >> Agent("w").writes("user:w")).named("work")
 
@@ -229,7 +229,7 @@ async def test_a_failure_that_is_caught() -> None:
     assert (results(run), run.text) == ([{"error": "not now"}], "done")
 
 
-async def test_tokens_of_a_failure_are_told() -> None:
+async def test_tokens_of_a_failure_are_reported() -> None:
     """The tokens of a failed expression in a tool reach the caller's stream."""
     expression, heard = BOSS, list[str]()
     backend = mock_backend({**SCRIPT, "teller": ValueError("boom")})
@@ -283,7 +283,7 @@ async def test_a_time_limit_holds_inside() -> None:
     assert hang.ended
 
 
-async def test_it_is_asked_for_before() -> None:
+async def test_a_confirmation_is_asked_before_the_call() -> None:
     """`T.confirm` asks before the expression is called, and then the run calls it."""
     expression = Agent("boss").tools(T.confirm(T.agent(RESEARCH))) >> Agent("b")
     backend = mock_backend(SCRIPT, default="bye")
@@ -319,7 +319,7 @@ class Hooks(BasePlugin):
         self.log.append(f"event {event.author}")
 
 
-async def test_plugins_hear_of_everything_once() -> None:
+async def test_plugins_get_every_event_once() -> None:
     """On ADK's own runner a plugin hears of the agents inside, and of each event once."""
     hooks = Hooks()
     backend = mock_backend(SCRIPT)

@@ -52,7 +52,7 @@ async def test_a_fallback_catches_it() -> None:
     assert (await pipeline.run("Go", backend=backend)).text == "Instead."
 
 
-async def test_what_pydantic_can_store_is_stored() -> None:
+async def test_values_that_pydantic_can_store_are_stored() -> None:
     """Dates, models, dataclasses and sets are no mistake."""
     backend = mock_backend({"a": [call_tool("describe"), "Done."]})
     assert (await Agent("a").tool(describe).run("Go", backend=backend)).text == "Done."

@@ -207,7 +207,7 @@ async def test_specifications_in_every_form(service: Any, tmp_path: Path) -> Non
         assert (await asked(T.retry(tool)))["path"] == "/pets/Rex"
 
 
-def test_specifications_that_are_none(tmp_path: Path) -> None:
+def test_invalid_specifications(tmp_path: Path) -> None:
     """A specification without paths is an error at once; an unreadable one is named when it is built."""
     untyped: Any = T
     for none in ("{", "just text", "pets.json", {"openapi": "3.0.0", "paths": 7}, {}):

@@ -110,7 +110,7 @@ def test_a_tool_that_is_not_async_is_called_in_a_thread(tool: Any) -> None:
 
 
 @pytest.mark.parametrize("tool", IN_THE_LOOP.values(), ids=IN_THE_LOOP)
-def test_what_is_called_in_the_event_loop(tool: Any) -> None:
+def test_calls_that_stay_in_the_event_loop(tool: Any) -> None:
     """Async functions, those that opt out, and subclasses that call their function themselves stay there."""
     assert in_threads(tool) == [False]
 
@@ -299,7 +299,7 @@ async def test_calls_that_may_run_in_parallel(make: Callable[[Any], Any]) -> Non
     assert given == [{"result": "x"}, {"result": "y"}]
 
 
-def test_what_parallel_takes() -> None:
+def test_values_of_parallel() -> None:
     """`parallel=` is a truth value, and means nothing in the event loop."""
     with pytest.raises(ArgumentError, match=r"T.fn\(parallel=\): it is True or False"):
         T.fn(where, parallel=cast(Any, "no"))

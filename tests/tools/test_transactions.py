@@ -301,7 +301,7 @@ async def test_closing_fails_after_the_run_has_failed(bank: Bank, caplog: pytest
 
 
 @pytest.mark.parametrize("scope", ["session", "app"])
-async def test_what_outlives_the_run_is_told_of_none(bank: Bank, scope: Any) -> None:
+async def test_longer_lived_resources_get_no_exception(bank: Bank, scope: Any) -> None:
     """One of a session or the app is closed without an exception, whatever became of a run that used it."""
     agent = (Agent("a").tools(pay) >> Agent("b")).inject(db=Resource(bank.async_manager, scope=scope))
     with pytest.raises(Exception, match="boom"):
@@ -417,7 +417,7 @@ async def test_a_factory_that_hangs(way: str, scope: Any) -> None:
 
 
 @with_clock
-async def test_what_opens_after_it_was_given_up_is_closed() -> None:
+async def test_a_resource_that_opens_too_late_is_closed() -> None:
     """A context manager that is entered in its thread after the run stopped waiting is left again."""
     stuck = Stuck()
     agent = Agent("a").tools(use).inject(db=Resource(stuck.enters_late, scope="invocation"))

@@ -34,7 +34,7 @@ def words(svg: str) -> list[str]:
     return [node.text or "" for node in ElementTree.fromstring(svg).iter(f"{SVG}text")]
 
 
-def test_svg_shows_names_keys_and_who_hears() -> None:
+def test_svg_shows_names_keys_and_visibility() -> None:
     """`visualize(format="svg")` is well-formed and has the names, the keys, and what the user hears."""
     picture = (Agent("a").writes("x") >> Agent("b").instruct("{x}")).visualize(format="svg")
     assert words(picture) == ["a", "writes x", "b", "reads x", "to the user"]
@@ -46,7 +46,7 @@ def test_svg_shows_what_a_gate_asks_and_keeps() -> None:
     assert words(svg) == ["Refund {total}?, if", "good_enough(score)", "writes approval"]
 
 
-def test_borders_show_who_hears_a_step() -> None:
+def test_borders_show_the_visibility_of_a_step() -> None:
     """Borders are thick for the user, thin for other agents, dashed without text, in light and dark style."""
     svg = to_svg((Agent("first") >> S.set(x=1) >> Agent("last")).node)
     looks = {node.get("data-name"): node.get("class") for node in ElementTree.fromstring(svg).iter(f"{SVG}g")}

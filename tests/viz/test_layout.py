@@ -65,7 +65,7 @@ def arrivals(drawing: Drawing) -> set[str]:
     }
 
 
-def test_what_is_no_step_is_refused() -> None:
+def test_a_node_that_is_no_step_is_refused() -> None:
     """A node that only another holds is not drawn by itself."""
     with pytest.raises(UnsupportedNodeError, match="is no step"):
         to_drawing(ModelSelectorNode(name="chooser"))
@@ -241,7 +241,7 @@ def test_a_route_without_otherwise_has_a_way_around() -> None:
     assert [label.text for label in to_drawing(route.otherwise(c).node).labels] == ["yes", "no", "otherwise"]
 
 
-def test_captions_say_what_a_step_reads_writes_and_who_hears_it() -> None:
+def test_captions_name_keys_and_visibility() -> None:
     """Below its name a step has its keys; the one the user hears says so."""
     boxes = {box.name: box for box in to_drawing((a >> c).node).boxes}
     assert boxes["a"].captions == ("writes x",)

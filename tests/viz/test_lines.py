@@ -87,7 +87,7 @@ CASES: dict[str, tuple[Expr[Any], Lines]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_line_leads_from_whoever_wrote_what_is_read(case: str) -> None:
+def test_lines_lead_from_writers_to_readers(case: str) -> None:
     """A value has a line to each step that may read it, and none if it is removed or replaced before."""
     expression, expected = CASES[case]
     assert lines(expression) == expected
@@ -146,7 +146,7 @@ async def compare(seed: int, tally: Counter[str]) -> None:
 
 
 @pytest.mark.parametrize("seeds", SEEDS, ids=lambda seeds: str(seeds.start))
-def test_whoever_wrote_what_a_step_finds_has_a_line_to_it(seeds: range) -> None:
+def test_lines_agree_with_the_writers_in_runs(seeds: range) -> None:
     """In a run, the answer that a step finds in state comes from an agent from which a line leads to it."""
     tally = Counter[str]()
     for seed in seeds:

@@ -166,7 +166,7 @@ def test_every_node_type_is_mermaid(kind: type[Node]) -> None:
     assert drawn(to_mermaid(SAMPLES[kind][0])).startswith("<svg")
 
 
-def test_the_border_says_who_hears_a_step() -> None:
+def test_the_border_shows_the_visibility_of_a_step() -> None:
     """User-facing steps have a thick border and say so, silent ones a dashed border, others a thin one."""
     text = to_mermaid((Agent("first") >> S.set(x=1) >> Agent("last")).node)
     assert 'last("last<br/>to the user")' in text
@@ -186,7 +186,7 @@ def test_show_and_hide_change_the_border() -> None:
     assert "class last internal" in text
 
 
-def test_ids_stay_apart() -> None:
+def test_made_up_ids_are_unique() -> None:
     """A made-up id never meets a name of the user's."""
     text = to_mermaid((Agent("end") >> Agent("node1") >> Agent("node1_")).node)
     assert 'node1__("end")' in text
@@ -208,7 +208,7 @@ def test_several_keys_share_a_line() -> None:
     assert '-. "one, two" .-> reader' in to_mermaid(both.node)
 
 
-def test_what_is_overwritten_is_not_read() -> None:
+def test_an_overwritten_value_has_no_line() -> None:
     """Only the last writer before a reader counts."""
     assert data((a >> b >> c).node) == {("b", "c", ("x",))}
 
@@ -241,7 +241,7 @@ FILES: dict[str, tuple[Expr[Any], list[str]]] = {
 
 
 @pytest.mark.parametrize("case", FILES)
-def test_an_artifact_goes_from_who_saves_it_to_who_reads_it(case: str) -> None:
+def test_artifact_lines_lead_from_savers_to_readers(case: str) -> None:
     """A dashed line tells the file, from each step of which a version may be there."""
     expression, readers = FILES[case]
     edges = [edge for edge in data_edges(Facts(expression.node)) if edge.files == ("f",)]
