@@ -116,7 +116,7 @@ def test_edges_are_in_running_order_and_come_once() -> None:
 
 
 def test_predecessors() -> None:
-    """What may run directly before each node; composites that only hold others are nobody's predecessor."""
+    """The predecessors of a node are steps that may run directly before it, never composites around them."""
     root = (a >> (b | c) >> d).to_ir()
     assert [(node.name or node.kind, predecessors(root, node)) for node in walk(root)] == [
         ("sequence", ()),
@@ -219,7 +219,7 @@ def test_a_transfer_that_something_may_stop_is_fine(expression: Expr[object]) ->
 
 @pytest.mark.parametrize("of", [to_dict, ir_hash, topological_order])
 def test_expressions_are_taken_as_their_trees(of: Callable[[object], object]) -> None:
-    """What asks of a tree takes the expression itself, and says what it takes when it is something else."""
+    """Functions on trees accept an expression; for any other value the error names the accepted types."""
     pipeline = Agent("a") >> Agent("b")
     assert of(pipeline) == of(pipeline.to_ir())
     with pytest.raises(ArgumentError, match=r"takes an expression, an IR node.* not str"):

@@ -138,7 +138,7 @@ def plan(root: Node, *, resolved: bool = False) -> Plan:
         if parent is not None:
             inside.setdefault(parent, []).append(step)
         if children := node.children:
-            apart = node.runs.apart  # the index tells composites apart, the number children
+            apart = node.runs.separate_branches  # the index tells composites apart, the number children
             for number in range(len(children) - 1, -1, -1):
                 below = (*branch, step.index, number) if apart else branch
                 stack.append((children[number], step, below))

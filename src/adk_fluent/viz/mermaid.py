@@ -119,7 +119,7 @@ class _Chart:
             for inside in walk(branch)
         }
         streams = {
-            (speaker.name, taker.name): in_words(self._facts.flow.leaving(speaker))
+            (speaker.name, taker.name): in_words(self._facts.flow.streaming_edge(speaker))
             for speaker, taker in self._facts.flow.edges
         }
         plain: list[tuple[str, str]] = []

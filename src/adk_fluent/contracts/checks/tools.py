@@ -9,9 +9,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from adk_fluent.analysis.audience import apart, sight_of
+from adk_fluent.analysis.audience import separating_composite, visible_history
 from adk_fluent.analysis.facts import Facts, analyse
-from adk_fluent.analysis.history import audible
+from adk_fluent.analysis.history import branch_is_visible
 from adk_fluent.analysis.plan import Step, at_most_three, hand_over_targets
 from adk_fluent.context.spec import Context
 from adk_fluent.contracts import issues
@@ -181,7 +181,7 @@ def unseen_tool_calls(facts: Facts, with_tools: list[Step]) -> Iterator[tuple[St
 
 def _hidden_calls(listener: Step, missed: list[Step]) -> ContractIssue:
     names = at_most_three([caller.name for caller in missed])
-    shown = sight_of(listener.node).shown
+    shown = visible_history(listener.node).context_name
     return issues.ToolHistory(
         severity=Severity.INFO,
         agent=listener.name,
@@ -193,11 +193,15 @@ def _hidden_calls(listener: Step, missed: list[Step]) -> ContractIssue:
 
 def _misses(listener: Step, caller: Step, spec: Context, facts: Facts) -> bool:
     """True if a listener's context leaves out the caller's tool calls, which its history contains."""
-    if not facts.reaches(caller) or caller is listener or not audible(caller.branch, listener.branch):
+    if (
+        not facts.reaches(caller)
+        or caller is listener
+        or not branch_is_visible(caller.branch, listener.branch)
+    ):
         return False
-    if apart(caller, listener) is not None:
+    if separating_composite(caller, listener) is not None:
         return False
-    return sight_of(listener.node).admits(caller) == "no" or spec.drops_calls
+    return visible_history(listener.node).admits(caller) == "no" or spec.drops_calls
 
 
 # --- descriptions ---------------------------------------------------------------------------------

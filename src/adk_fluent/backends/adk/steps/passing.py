@@ -99,7 +99,7 @@ def end_of(passages: Mapping[int, Passage], index: int) -> int:
     return index
 
 
-def stretch(owner: RelayingAgent, ctx: InvocationContext, start: Start, index: int) -> Stretch:
+def stretch(owner: RelayingAgent, ctx: InvocationContext, start: Start, index: int) -> StreamedSteps:
     """The steps that are joined with the one at a place, from there on.
 
     A step whose answer is in the session already, since the run waited or broke off behind it, is not run
@@ -128,7 +128,7 @@ def stretch(owner: RelayingAgent, ctx: InvocationContext, start: Start, index: i
         giving.speech = Speech(ctx, passage, feed, keys, certainty(ctx, giving.agent, giving.node, passage))
     if stages[0].stands and stages[0].speech is not None:
         stages[0].speech.note(start.passed)
-    return Stretch(owner, Turns(ctx), start, stages, before)
+    return StreamedSteps(owner, Turns(ctx), start, stages, before)
 
 
 def _since(owner: RelayingAgent, ctx: InvocationContext, start: Start, index: int) -> list[Event]:
@@ -138,7 +138,7 @@ def _since(owner: RelayingAgent, ctx: InvocationContext, start: Start, index: in
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class StreamedSteps:
     """Steps of a sequence that are joined by edges in pieces, and where they are run.
 
     Attributes:

@@ -89,7 +89,7 @@ class ExpressionTool(AgentTool, Telling):
             if (problem := failure(event)) is not None:
                 raise RunError(no_answer(event.author, problem))
         spoken = [event for event in standing if event.is_final_response() and told_text(event).strip()]
-        seen = [event for event in spoken if self._outlet.sight(event.author).visibility == "user"]
+        seen = [event for event in spoken if self._outlet.visibility_of(event.author).visibility == "user"]
         if not (seen or spoken):
             return ""
         last = (seen or spoken)[-1]
