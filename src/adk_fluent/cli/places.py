@@ -176,10 +176,12 @@ def _made_in(file: Path) -> Iterator[_Making]:
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
     for node in sorted(calls, key=lambda one: (one.lineno, one.col_offset)):
         name = _name(node)
-        value = _pattern(name) if isinstance(name, ast.JoinedStr) else _value(name, variables)
+        value = _value(name, variables)
         called = getattr(node.func, "id", getattr(node.func, "attr", ""))
-        named = value if isinstance(value, str | re.Pattern) else held.get(id(node))
-        for one in dict.fromkeys(filter(None, [named, _KINDS.get(called)])):
+        text = value if isinstance(value, str) else held.get(id(node))
+        pattern = _pattern(name) if isinstance(name, ast.JoinedStr) else None
+        names = [one for one in (pattern, text, _KINDS.get(called)) if one]
+        for one in dict.fromkeys(names):
             yield _Making(one, frozenset(_texts(node, around)), SourceLocation(shown, node.lineno))
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, ClassVar, Final, Protocol
+from typing import Any, ClassVar, Final, Protocol, cast
 
 from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.llm_agent import LlmAgent
@@ -148,9 +148,9 @@ class _Shape:
         for edge in edges:
             for node in (edge.from_node, edge.to_node):
                 self._nodes[node.name] = node
-            values: list[object] = edge.route if isinstance(edge.route, list) else [edge.route]
+            values = edge.route if isinstance(edge.route, list) else [edge.route]
             ways = self._ways.setdefault(edge.from_node.name, [])
-            ways += [(value, edge.to_node.name) for value in values]
+            ways += [(value, edge.to_node.name) for value in cast("list[object]", values)]
 
     def all(self) -> list[Node]:
         """The steps of the whole graph."""
