@@ -148,9 +148,10 @@ class _Shape:
         for edge in edges:
             for node in (edge.from_node, edge.to_node):
                 self._nodes[node.name] = node
-            values = edge.route if isinstance(edge.route, list) else [edge.route]
+            route: object = edge.route
+            values = cast("list[object]", route) if isinstance(route, list) else [route]
             ways = self._ways.setdefault(edge.from_node.name, [])
-            ways += [(value, edge.to_node.name) for value in cast("list[object]", values)]
+            ways += [(value, edge.to_node.name) for value in values]
 
     def all(self) -> list[Node]:
         """The steps of the whole graph."""
