@@ -224,6 +224,17 @@ def test_what_cannot_be_written_is_named() -> None:
             to_source(expression)
 
 
+@pytest.mark.parametrize("factory", [None, staticmethod(lambda: S.identity())], ids=["none", "others"])
+def test_an_operation_without_a_fitting_factory(factory: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The source makes such an operation of its class, as a function that a pipeline runs."""
+    keep = Agent("a") >> S.pick("draft")
+    if factory is None:
+        monkeypatch.delattr(S, "pick")
+    else:
+        monkeypatch.setattr(S, "pick", factory)
+    assert "Pick(keys=" in the_same(keep)
+
+
 def _local() -> object:
     class Local(Middleware):
         async def before_model(self, ctx: object, request: object) -> None:

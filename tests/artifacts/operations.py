@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, ClassVar, Final
 
-from adk_fluent.artifacts.content import DECODINGS
+from adk_fluent.artifacts.formats import DECODINGS
 from adk_fluent.artifacts.operations import ArtifactOperation
 from adk_fluent.ir import ArtifactNode
 from tests import operations

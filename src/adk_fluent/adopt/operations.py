@@ -7,7 +7,7 @@ from inspect import Parameter, signature
 from itertools import zip_longest
 from typing import Any, Final, cast
 
-from adk_fluent.adopt.writing import Writing, named, text
+from adk_fluent.adopt.writing import Unwritable, Writing, named, text
 from adk_fluent.artifacts.operations.base import ArtifactOperation
 from adk_fluent.artifacts.tools import ArtifactTool
 from adk_fluent.context.composition import Pipe, Sum
@@ -36,14 +36,21 @@ def called(factory: str, held: Mapping[str, Any], writing: Writing, name: str = 
     Args:
         factory: its namespace.
         name: its own name.
+
+    Raises:
+        Unwritable: there is no such factory, or it has no parameter for a field.
     """
     import adk_fluent
 
-    function = getattr(getattr(adk_fluent, factory), name)
+    function = getattr(getattr(adk_fluent, factory), name, None)
+    if function is None:
+        raise Unwritable
     parameters = list(signature(function).parameters.values())
     rest = [value for field, value in held.items() if field not in signature(function).parameters]
     values = {one.name: held[one.name] for one in parameters if one.name in held}
-    others = (one.name for one in parameters if one.name not in held and one.name != "scope")
+    others = [one.name for one in parameters if one.name not in held and one.name != "scope"]
+    if len(rest) > len(others):
+        raise Unwritable
     values |= dict(zip(others, rest, strict=False))
     shown = [
         text for one in parameters if one.name in values for text in _argument(one, values[one.name], writing)

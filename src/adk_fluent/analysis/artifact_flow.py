@@ -96,7 +96,7 @@ def _may_precede(step: Step, other: Step) -> bool:
         for around in (both, *both.above())
     ):
         return True
-    return both.node.runs.apart or (
+    return both.node.runs.separate_branches or (
         step.index < other.index
         and not isinstance(both.node.runs, (execution.FirstMatch, execution.OnFailure))
     )
@@ -236,7 +236,7 @@ class _ArtifactWalk:
         start = dict(known)
         for child in step.children:
             ways.append(dict(start))
-            if step.node.runs.apart:
+            if step.node.runs.separate_branches:
                 self.visit_beside(child, ways[-1], (other for other in step.children if other is not child))
                 _blend(ways[-1], self.touched(step))
             else:

@@ -85,7 +85,7 @@ def _chooses(step: Step) -> bool:
 def _add_certain(step: Step, facts: Facts, certain: set[Step]) -> bool:
     """Add the steps inside that every run reaches; true if every successful run reaches the end of `step`."""
     node = step.node
-    if not facts.reaches(step) or facts.flow.pieces_for(step) is not None or _is_replaceable(step):
+    if not facts.reaches(step) or facts.flow.chunk_passage(step) is not None or _is_replaceable(step):
         return False
     certain.add(step)
     if (

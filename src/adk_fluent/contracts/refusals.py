@@ -12,16 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from adk_fluent.context.spec import Context
-from adk_fluent.contracts.issues import (
-    ContextConflict,
-    EmptyComposite,
-    InvalidName,
-    InvalidOption,
-    StreamingSourceMissing,
-    UnknownPrice,
-    UnknownTool,
-    Unsupported,
-)
+from adk_fluent.contracts import issues
 from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.errors import (
     ADKFluentError,
@@ -35,7 +26,7 @@ from adk_fluent.errors import (
 from adk_fluent.ir.annotations import NO_ANNOTATIONS
 from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.execution import FirstMatch
-from adk_fluent.ir.node_names import RESERVED, check_name
+from adk_fluent.ir.graph import RESERVED, check_name
 from adk_fluent.ir.nodes import (
     AgentNode,
     FallbackNode,
@@ -109,7 +100,7 @@ def _misnamed(node: Node, name: str) -> tuple[Refusal, ...]:
         check_name(name, node.kind)
     except InvalidNameError as error:
         message, _, hint = str(error).partition(": ")
-        return (Refusal(InvalidName, InvalidNameError, name, message, hint, str(error)),)
+        return (Refusal(issues.InvalidName, InvalidNameError, name, message, hint, str(error)),)
     return ()
 
 
@@ -118,7 +109,7 @@ def _empty(node: Node, name: str) -> Refusal | None:
         return None
     part = "branch" if isinstance(node.runs, FirstMatch) else "step"
     return Refusal(
-        EmptyComposite,
+        issues.EmptyComposite,
         ExpressionError,
         name,
         f"{name} has nothing to run",
@@ -146,7 +137,7 @@ def _contradictory(node: Any, name: str) -> Refusal | None:
     if node.given.get("include_contents", "none") == "none":
         return None
     return Refusal(
-        ContextConflict,
+        issues.ContextConflict,
         CompileError,
         name,
         f"{name} has .include_contents('default'), and its context is {spec!r}",
@@ -170,7 +161,7 @@ def _misplaced(node: Any, name: str) -> Refusal | None:
     for option, method in _ELSEWHERE.items():
         if getattr(config, option, None) if options is None else options.get(option):
             return Refusal(
-                InvalidOption,
+                issues.InvalidOption,
                 CompileError,
                 name,
                 f"{name} sets {option} in its generate options, where ADK refuses it",
@@ -184,7 +175,7 @@ def _unknown_contents(node: Any, name: str) -> Refusal | None:
     if shown in ("default", "none"):
         return None
     return Refusal(
-        InvalidOption,
+        issues.InvalidOption,
         CompileError,
         name,
         f"{name} has .include_contents({shown!r})",
@@ -201,7 +192,7 @@ def _asking_tool(node: Any, name: str) -> Refusal | None:
         if asking is not None:
             who = repr(asking.name or asking.label)
             return Refusal(
-                Unsupported,
+                issues.Unsupported,
                 CompileError,
                 name,
                 f"{name} has agents as a tool of which {who} may wait for a person, and inside a tool a "
@@ -221,7 +212,7 @@ UNSUPPORTED: Final[frozenset[type[Node]]] = frozenset({ModelSelectorNode})
 def _unsupported(name: str, what: str) -> Refusal:
     text = f"the ADK backend cannot {what} yet"
     return Refusal(
-        Unsupported,
+        issues.Unsupported,
         UnsupportedNodeError,
         name,
         f"{name}: {text}",
@@ -252,7 +243,7 @@ def _unpriced(node: Any, name: str) -> Refusal | None:
         return None
     start = "" if problem.startswith("Agent ") else f"Agent {name!r} chooses its model by price. "
     return Refusal(
-        UnknownPrice,
+        issues.UnknownPrice,
         CompileError if not start else MissingExtraError,
         name,
         f"{name} chooses its model by prices that are not known",
@@ -267,7 +258,7 @@ def _annotated(node: Node, name: str) -> list[Refusal]:
     if edge is not None and edge.buffering != "full" and not any(each.speaks for each in walk(node)):
         found.append(
             Refusal(
-                StreamingSourceMissing,
+                issues.StreamingSourceMissing,
                 CompileError,
                 name,
                 f'{name}.stream_to(buffering="{edge.buffering}"): no agent answers in {name}',
@@ -294,7 +285,7 @@ def _unknown_tools(node: Node, name: str, approval: ToolApproval) -> Iterator[Re
         if missing not in known:
             has = f"It has {', '.join(names)}." if names else "It has no tools."
             yield Refusal(
-                UnknownTool,
+                issues.UnknownTool,
                 ExpressionError,
                 name,
                 f"{name} has tool_approval for {missing!r}, and no agent in it has such a tool",

@@ -8,24 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from adk_fluent.analysis.facts import Facts, analyse
-from adk_fluent.contracts.issues import (
-    EndlessTransfer,
-    NestedTooDeep,
-    StreamingSourceMissing,
-    UnknownAgent,
-)
+from adk_fluent.contracts import issues
 from adk_fluent.contracts.refusals import Refusal, node_refusals, raise_first
-from adk_fluent.errors import (
-    CompileError,
-    CycleError,
-    ExpressionError,
-)
-from adk_fluent.ir.base import Node
-from adk_fluent.ir.execution import STEP_BY_STEP
-from adk_fluent.ir.graph import MAX_DEPTH, depth, inevitable_transfers, transfers
-from adk_fluent.ir.nodes import (
-    TransformNode,
-)
+from adk_fluent.errors import CompileError, CycleError, ExpressionError
+from adk_fluent.ir import execution
+from adk_fluent.ir.base import Node, walk
+from adk_fluent.ir.graph import MAX_DEPTH, depth, transfers
+from adk_fluent.ir.nodes import TransformNode
 from adk_fluent.ir.passage import passages
 from adk_fluent.spelling import did_you_mean
 
@@ -75,7 +64,7 @@ def too_deep(root: Node, found: int) -> Refusal:
     """The refusal of a tree that is nested too deep."""
     name = root.name or root.kind
     return Refusal(
-        NestedTooDeep,
+        issues.NestedTooDeep,
         ExpressionError,
         name,
         f"{name} nests steps {found} levels deep, and a run can take at most {MAX_DEPTH}",
@@ -95,13 +84,13 @@ def unfed_chunk_steps(nodes: Iterable[tuple[Node, str]]) -> Iterator[Refusal]:
     """
     fed = set[int]()
     for node, name in nodes:
-        if isinstance(node.runs, STEP_BY_STEP):
+        if isinstance(node.runs, execution.STEP_BY_STEP):
             children = node.children
             fed.update(id(children[index + 1]) for index in passages(children))
         # A tap that gets no chunks reads the state.
         elif isinstance(node, TransformNode) and node.takes_pieces and id(node) not in fed:
             yield Refusal(
-                StreamingSourceMissing,
+                issues.StreamingSourceMissing,
                 CompileError,
                 name,
                 f"{name} takes an answer in chunks, and no step before it streams one",
@@ -116,7 +105,7 @@ def unknown_target(target: str, name: str, names: Iterable[str]) -> Refusal:
     """The refusal of a transfer to an agent that does not exist."""
     like = did_you_mean(target, [other for other in names if other != name])
     return Refusal(
-        UnknownAgent,
+        issues.UnknownAgent,
         CompileError,
         name,
         f'{name} hands over to "{target}", and nothing has that name',
@@ -135,7 +124,7 @@ def endless_transfers(handing: Iterable[Node], by_name: Mapping[str, Node]) -> I
     for node, target in transfers(handing):
         if _never_ends(node, by_name):
             yield Refusal(
-                EndlessTransfer,
+                issues.EndlessTransfer,
                 CycleError,
                 node.name,
                 f'{node.name} hands over to "{target}", which always leads back to it',
@@ -147,13 +136,38 @@ def endless_transfers(handing: Iterable[Node], by_name: Mapping[str, Node]) -> I
 
 def _never_ends(start: Node, by_name: Mapping[str, Node]) -> bool:
     """True if unconditional transfers lead from `start` back to it."""
-    pending, seen = [target for _, target in transfers(inevitable_transfers(start))], set[str]()
+    pending, seen = [target for _, target in transfers(_inevitable_transfers(start))], set[str]()
     while pending:
         reached = by_name.get(pending.pop())
-        for transfer, target in transfers(inevitable_transfers(reached)) if reached else ():
+        for transfer, target in transfers(_inevitable_transfers(reached)) if reached else ():
             if transfer.name == start.name:
                 return True
             if transfer.name not in seen:
                 seen.add(transfer.name)
                 pending.append(target)
     return False
+
+
+def _inevitable_transfers(node: Node) -> tuple[Node, ...]:
+    """The transfers that every run of `node` reaches: no state and no answer of a model can avoid them."""
+    match node.runs:
+        case execution.HandOver(condition=None):
+            return (node,)
+        case execution.InOrder() | execution.Repeated():
+            for child in node.children:
+                if (found := _inevitable_transfers(child)) or any(map(_may_end, walk(child))):
+                    return found
+            return ()
+        case execution.InParallel() | execution.Wrapped():
+            return tuple(found for child in node.children for found in _inevitable_transfers(child))
+        case execution.FirstSuccess():
+            return _inevitable_transfers(node.children[0]) if node.children else ()
+        case _:
+            return ()
+
+
+def _may_end(node: Node) -> bool:
+    """True if a run may end at this node, so that the next steps of its sequence may not run."""
+    if isinstance(node.runs, (*execution.ONE_COUNTS, execution.PerItem)):
+        return any(isinstance(step.runs, execution.HandOver) for step in walk(node))
+    return node.asks or isinstance(node.runs, execution.HandOver)

@@ -15,15 +15,15 @@ from adk_fluent.analysis.plan import Plan, Step, plan
 from adk_fluent.cost.agent_calls import Way
 from adk_fluent.cost.model_selection import gives_price
 from adk_fluent.cost.prices import Price, price_of
-from adk_fluent.cost.probabilities import (
+from adk_fluent.cost.traffic import (
     Place,
+    TrafficAssumptions,
     branch_names,
     branch_probabilities,
     label_tokens,
     native_agent_names,
     trees_in_tools,
 )
-from adk_fluent.cost.traffic import TrafficAssumptions
 from adk_fluent.cost.turn_walk import TurnWalk
 from adk_fluent.cost.walk_state import ModelCalls, StepOutput
 from adk_fluent.errors import ArgumentError

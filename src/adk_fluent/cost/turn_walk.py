@@ -14,9 +14,8 @@ from typing import Any, Final
 
 from adk_fluent.analysis.plan import Plan, Step
 from adk_fluent.cost.agent_calls import CostWalk, number_of
-from adk_fluent.cost.probabilities import branch_probabilities
 from adk_fluent.cost.request_sizes import longest_answer
-from adk_fluent.cost.traffic import TrafficAssumptions
+from adk_fluent.cost.traffic import TrafficAssumptions, branch_probabilities
 from adk_fluent.cost.walk_state import ModelCalls, StepOutput, Transcript
 from adk_fluent.ir import execution
 from adk_fluent.ir.passage import Passage

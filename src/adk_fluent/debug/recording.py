@@ -27,7 +27,7 @@ from adk_fluent.debug.values import (
 from adk_fluent.errors import RecordingError
 from adk_fluent.ir.base import Node, rewrite
 from adk_fluent.ir.codec import ir_hash
-from adk_fluent.ir.node_names import resolve_names
+from adk_fluent.ir.graph import resolve_names
 
 if TYPE_CHECKING:
     from adk_fluent.backends.events import RunResult

@@ -8,7 +8,7 @@ from typing import Any
 from adk_fluent.analysis.facts import Facts
 from adk_fluent.errors import EvalError
 from adk_fluent.ir.base import UNSET, Node, walk
-from adk_fluent.ir.node_names import resolve_names
+from adk_fluent.ir.graph import resolve_names
 from adk_fluent.ir.nodes import agent_of, agents_in
 from adk_fluent.ir.tools import ASKED_BY_ADK, agents_inside, innermost, tool_name
 from adk_fluent.spelling import did_you_mean

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from typing import Any, Literal, cast
 
 from adk_fluent.artifacts import operations
-from adk_fluent.artifacts.content import DECODINGS
 from adk_fluent.artifacts.filenames import NAMES, Mime, fault_of, is_mime, stem
-from adk_fluent.artifacts.formats import Unfit, to_json
+from adk_fluent.artifacts.formats import DECODINGS, Unfit, to_json
 from adk_fluent.artifacts.tools import ArtifactTool
 from adk_fluent.context.control import ForLlm
 from adk_fluent.context.spec import Context

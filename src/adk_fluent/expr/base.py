@@ -20,7 +20,7 @@ from adk_fluent.ir.adk_objects import is_native
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.frozen import Frozen, frozen, note_use
 from adk_fluent.ir.functions import function_name
-from adk_fluent.ir.node_names import check_name
+from adk_fluent.ir.graph import check_name
 from adk_fluent.ir.nodes import (
     AgentNode,
     FallbackNode,

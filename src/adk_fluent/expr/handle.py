@@ -12,7 +12,7 @@ from adk_fluent.expr.terminals import Terminals
 from adk_fluent.ir.annotations import ContextSpec, InstructionSpec
 from adk_fluent.ir.base import UNSET, Node
 from adk_fluent.ir.execution import STEP_BY_STEP, Wrapped
-from adk_fluent.ir.node_names import check_name, written
+from adk_fluent.ir.graph import check_name, written
 from adk_fluent.ir.nodes import agent_of
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from adk_fluent.backends.preview import Preview
     from adk_fluent.cost.estimate import CostEstimate
     from adk_fluent.inspection.anatomy import LlmAnatomy
-    from adk_fluent.inspection.concerns import DataFlows
-    from adk_fluent.inspection.explanation import Explanation
+    from adk_fluent.inspection.explanation import DataFlows, Explanation
     from adk_fluent.inspection.presentation import PerAgent
     from adk_fluent.ir.base import Node
 
@@ -51,7 +50,7 @@ class Reports:
         >>> (Agent("a").writes("x") >> Agent("b").reads("x")).data_flow()["b"].reads
         "C.from_state('x') — state keys only"
         """
-        from adk_fluent.inspection.concerns import data_flow
+        from adk_fluent.inspection.explanation import data_flow
 
         return data_flow(self.node)
 

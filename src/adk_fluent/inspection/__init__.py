@@ -1,7 +1,7 @@
 """Views of an expression before it runs: the request and the answer of each model call, as text and values.
 
 It turns the facts of `analysis` and the findings of `contracts` into reports, and imports no ADK. Read
-`data_flow` in `concerns` first: one agent's inputs and outputs. `llm_anatomy` shows an agent's request in
+`data_flow` in `explanation` first: one agent's inputs and outputs. `llm_anatomy` shows an agent's request in
 detail, `explain` joins everything, and `presentation` has the texts and tables of all three.
 """
 
@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from adk_fluent.inspection.anatomy import LlmAnatomy, Reach, llm_anatomy
-    from adk_fluent.inspection.concerns import DataFlow, data_flow
-    from adk_fluent.inspection.explanation import AgentPicture, Explanation, explain
+    from adk_fluent.inspection.explanation import AgentPicture, DataFlow, Explanation, data_flow, explain
     from adk_fluent.inspection.presentation import PerAgent
 
 __all__ = [

@@ -12,13 +12,7 @@ from dataclasses import FrozenInstanceError
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from adk_fluent.analysis.audience import (
-    Sight,
-    received_earlier_speakers,
-    received_speakers,
-    receives_user_message,
-    sight_of,
-)
+from adk_fluent.analysis import audience
 from adk_fluent.analysis.data_flow import Flow, Read
 from adk_fluent.analysis.facts import Facts
 from adk_fluent.analysis.plan import Step, hand_over_targets
@@ -27,19 +21,7 @@ from adk_fluent.analysis.values.fact import PRESENT, STATUS
 from adk_fluent.context.entries import USER
 from adk_fluent.context.spec import Context
 from adk_fluent.contracts.tree_rules import checked_facts
-from adk_fluent.inspection.concerns import shown_keys
-from adk_fluent.inspection.presentation import (
-    PerAgent,
-    answer_shape,
-    asked_again,
-    fields_of,
-    hanging,
-    is_toolset,
-    listed,
-    prompt_text,
-    tables,
-    tool_name,
-)
+from adk_fluent.inspection import presentation
 from adk_fluent.ir.execution import ByModel
 from adk_fluent.ir.functions import function_name, said
 from adk_fluent.ir.nodes import AgentNode
@@ -171,13 +153,13 @@ class LlmAnatomy:
     def __str__(self) -> str:
         """Six numbered lines below the name of the agent."""
         lines = [
-            hanging(f"  {number}. {label + ':':<11} ", text)
+            presentation.hanging(f"  {number}. {label + ':':<11} ", text)
             for number, (label, text) in enumerate(self.rows(), 1)
         ]
         return "\n".join([f"LLM Call Anatomy: {self.agent}", *lines])
 
     def _repr_html_(self) -> str:
-        return tables({self.agent: self})
+        return presentation.tables({self.agent: self})
 
 
 PARTS: Final = tuple(LlmAnatomy.__annotations__)
@@ -191,7 +173,7 @@ def _found(parts: Mapping[str, object]) -> LlmAnatomy:
     return made
 
 
-def llm_anatomy(subject: object) -> PerAgent[LlmAnatomy]:
+def llm_anatomy(subject: object) -> presentation.PerAgent[LlmAnatomy]:
     """Show the request of every agent's model; remote agents and unreadable native ones are left out.
 
     Args:
@@ -215,7 +197,15 @@ def llm_anatomy(subject: object) -> PerAgent[LlmAnatomy]:
     facts = checked_facts(subject)
     models = [step for step in facts.steps if step.is_model]
     agents = [step for step in models if isinstance(step.node.runs, ByModel)]
-    return PerAgent((step.name, LlmAnatomy(_AnatomyOf(step, facts, models))) for step in agents)
+    return presentation.PerAgent((step.name, LlmAnatomy(_AnatomyOf(step, facts, models))) for step in agents)
+
+
+def shown_keys(step: Step, facts: Facts) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The state keys whose values an agent's model receives: those of its context, and its placeholders."""
+    reads = list(facts.reads_of(step))
+    context = dict.fromkeys(read.key for read in reads if read.via in ("context", "remote"))
+    prompt = dict.fromkeys(read.key for read in reads if read.via in ("template", "prompt"))
+    return tuple(context), tuple(prompt)
 
 
 class _AnatomyOf:
@@ -232,9 +222,9 @@ class _AnatomyOf:
         return self.step.node
 
     @cached_property
-    def sight(self) -> Sight:
+    def visible(self) -> audience.VisibleHistory:
         """The part of the conversation that the agent's context selects."""
-        return sight_of(self.step.node)
+        return audience.visible_history(self.step.node)
 
     def agent(self) -> str:
         return self.step.name
@@ -246,8 +236,8 @@ class _AnatomyOf:
         return ", ".join(self._tools) or "none"
 
     def constraint(self) -> str:
-        schema, shape = answer_shape(self.node)
-        return _constraint(schema, shape) + (asked_again(self.node) if schema else "")
+        schema, shape = presentation.answer_shape(self.node)
+        return _constraint(schema, shape) + (presentation.asked_again(self.node) if schema else "")
 
     def hides(self) -> frozenset[str]:
         seen = {reach.author for reach in self._reaches}
@@ -265,7 +255,7 @@ class _AnatomyOf:
         return tuple(self._tools)
 
     def output_schema(self) -> object:
-        return answer_shape(self.node)[0]
+        return presentation.answer_shape(self.node)[0]
 
     def writes(self) -> tuple[str, ...]:
         return self.facts.writes_of(self.step)
@@ -288,9 +278,9 @@ class _AnatomyOf:
         return tuple(self._reaching())
 
     def _reaching(self) -> Iterator[Reach]:
-        if (user := receives_user_message(self.facts.flow, self.step)) != "no":
+        if (user := audience.receives_user_message(self.facts.flow, self.step)) != "no":
             yield Reach(USER, certain=user == "yes")
-        heard = received_speakers(self.facts.flow, self.step)
+        heard = audience.received_speakers(self.facts.flow, self.step)
         for speaker in sorted(heard, key=lambda step: step.index):
             yield Reach(speaker.name, certain=heard[speaker])
         for read in _shown(self.step, self.facts.flow):
@@ -304,11 +294,11 @@ class _AnatomyOf:
     def earlier(self) -> frozenset[str]:
         flow = self.facts.later
         step = flow.plan.steps[self.step.index]
-        found = {speaker.name for speaker in received_earlier_speakers(flow, step)}
-        user = self.sight.earlier and self.sight.user
+        found = {speaker.name for speaker in audience.received_earlier_speakers(flow, step)}
+        user = self.visible.earlier and self.visible.user
         for read in _shown(step, flow):
             words = flow.authors(read)
-            left = [flow.authors_left(key) for key in words.before if not is_temporary(key)]
+            left = [flow.earlier_authors(key) for key in words.before if not is_temporary(key)]
             # A function that may copy any text may copy older ones, too.
             copied = [words] if words.anybody else []
             for old in [*left, *copied]:
@@ -323,14 +313,14 @@ class _AnatomyOf:
 
     def system(self) -> str:
         everywhere = self.facts.plan.root.node.given.get("global_instruction")
-        texts = [prompt_text(everywhere), prompt_text(self.node.given.get("instruction"))]
+        texts = map(presentation.prompt_text, (everywhere, self.node.given.get("instruction")))
         return "\n\n".join(f'"{text}"' if text[:1] != "<" else text for text in filter(None, texts))
 
     def history(self) -> str:
-        if self.sight.history == "none":
+        if self.visible.history == "none":
             return "SUPPRESSED"
         heard = [reach for reach in self._reaches if reach.key is None]
-        passage = self.facts.flow.pieces_for(self.step)
+        passage = self.facts.flow.chunk_passage(self.step)
         upstream = self.facts.flow.upstream.get(self.step, ())
         part_of = {step.name for step in upstream} if passage else set[str]()
         labels = {name: f"{name} ({in_words(passage and passage.edge)})" for name in part_of}
@@ -338,12 +328,15 @@ class _AnatomyOf:
         perhaps = [labels.get(reach.author, reach.author) for reach in heard if not reach.certain]
         names = "; ".join(filter(None, [", ".join(surely), "perhaps " * bool(perhaps) + ", ".join(perhaps)]))
         spec = self.node.annotations.context
-        part = isinstance(spec, Context) and not spec.is_default
-        return f"{'PART, ' + self.sight.shown if part or self.sight.history == 'last' else 'FULL'}: {names}"
+        part = self.visible.history == "last" or (isinstance(spec, Context) and not spec.is_default)
+        return f"{'PART, ' + self.visible.context_name if part else 'FULL'}: {names}"
 
     @cached_property
     def _tools(self) -> list[str]:
-        names = [tool_name(tool) + " (a toolset)" * is_toolset(tool) for tool in self.node.tools]
+        names = [
+            presentation.tool_name(tool) + " (a toolset)" * presentation.is_toolset(tool)
+            for tool in self.node.tools
+        ]
         return [*names, *([TRANSFER] if self._targets() else ())]
 
     def _targets(self) -> list[str]:
@@ -355,7 +348,7 @@ class _AnatomyOf:
         where = ", ".join(f'state["{key}"]' for key in stored)
         text = f"response stored → {where}" if stored else "response goes to the conversation"
         targets = self._targets()
-        return f"{text}, or hands over to {listed(targets)}" if targets else text
+        return f"{text}, or hands over to {presentation.listed(targets)}" if targets else text
 
     def unknown(self) -> tuple[str, ...]:
         return tuple(self._unknown())
@@ -366,8 +359,10 @@ class _AnatomyOf:
         for reader in dict.fromkeys([*readers, *(fn for fn in asked if said(fn) is None)]):
             if isinstance(reader, Context):
                 yield repr(reader)
+            elif reader in self.node.tools:
+                yield presentation.tool_name(reader)
             else:
-                yield tool_name(reader) if reader in self.node.tools else function_name(reader, "<lambda>")
+                yield function_name(reader, "<lambda>")
 
 
 _TEXT = "none, the answer is text"
@@ -376,7 +371,7 @@ _TEXT = "none, the answer is text"
 def _constraint(schema: object, shape: str) -> str:
     if schema is None:
         return _TEXT
-    fields = fields_of(schema)
+    fields = presentation.fields_of(schema)
     return f"must return JSON {shape}" if shape == fields.strip() else f"must return {shape}{fields}"
 
 

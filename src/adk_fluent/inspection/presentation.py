@@ -19,7 +19,7 @@ from adk_fluent.ir.nodes import AgentNode, RemoteAgentNode, agent_of
 from adk_fluent.prompt.spec import PromptSpec
 from adk_fluent.spelling import did_you_mean
 from adk_fluent.state.answers import asked_schema
-from adk_fluent.state.faults import shown
+from adk_fluent.state.fidelity import shown
 from adk_fluent.tools.spec import Tool
 
 T = TypeVar("T")

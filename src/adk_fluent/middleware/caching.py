@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 from adk_fluent._tracebacks import in_logs
-from adk_fluent.cost.budget import CACHED, COST, COUNTED
+from adk_fluent.cost.prices import CACHED, COST, COUNTED
 from adk_fluent.middleware.arguments import positive
 from adk_fluent.middleware.flights import Flight, Flights
 from adk_fluent.middleware.hook_context import Context

@@ -11,8 +11,7 @@ from functools import cache
 from threading import Lock
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol, cast
 
-from adk_fluent.cost.budget import CACHED, COST, COUNTED
-from adk_fluent.cost.prices import Price, Tokens, amount, cost_of, price_of, tokens_of
+from adk_fluent.cost.prices import CACHED, COST, COUNTED, Price, Tokens, amount, cost_of, price_of, tokens_of
 from adk_fluent.errors import ArgumentError, MissingKeyError, ModelError
 from adk_fluent.middleware.hook_context import Context
 from adk_fluent.middleware.keeping import Kept, Scope, Shared

@@ -2,7 +2,7 @@
 
 `StateSchema` (in `schema`) declares keys and their types. The operations of `S` (in `operations`) are frozen
 functions from the state to its changes; each declares its effects as data (`effects`), which `analysis`
-interprets. `fidelity` and `values` refuse a value that a session store would not give back. The package
+interprets. `fidelity` refuses a value that a session store would not give back. The package
 imports `ir` and nothing of ADK. Read `operations.base.StateOperation` first, then `delta.changes`.
 """
 

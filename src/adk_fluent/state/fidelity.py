@@ -13,11 +13,11 @@ import math
 from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import lru_cache
 from json import JSONEncoder
-from typing import Annotated, Any, Final, cast, get_args, get_origin, get_type_hints
+from types import UnionType
+from typing import Annotated, Any, Final, Union, cast, get_args, get_origin, get_type_hints
 
 from adk_fluent.errors import ArgumentError, StateTypeError
 from adk_fluent.ir.state_keys import is_temporary
-from adk_fluent.state.faults import shown
 
 # --- values ---------------------------------------------------------------------------------------
 
@@ -306,3 +306,24 @@ def given_state(state: object) -> Mapping[str, Any]:
     given = cast("Mapping[str, Any]", state)
     check_storable(given, "state= has")
     return given
+
+
+# --- messages -------------------------------------------------------------------------------------
+
+
+def shown(kind: object) -> str:
+    """The name of a type in messages.
+
+    >>> shown(dict[str, int] | None)
+    'dict[str, int] | None'
+    """
+    if kind is None or kind is type(None):
+        return "None"
+    origin, args = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return shown(args[0])
+    if origin in (Union, UnionType):
+        return " | ".join(map(shown, args))
+    if isinstance(origin, type) and args:
+        return f"{origin.__name__}[{', '.join('...' if arg is ... else shown(arg) for arg in args)}]"
+    return kind.__name__ if isinstance(kind, type) else str(kind).replace("typing.", "")

@@ -8,15 +8,16 @@ from __future__ import annotations
 import copy
 import inspect
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import Enum
 from functools import cache, lru_cache
+from json import JSONDecodeError
 from types import UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Union, cast, get_args, get_origin
 
 from adk_fluent.errors import StateTypeError
-from adk_fluent.state.faults import fault, shown
-from adk_fluent.state.fidelity import as_json, differing, unstorable
+from adk_fluent.state.fidelity import as_json, differing, shown, unstorable
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter, ValidationError
@@ -274,3 +275,89 @@ def _reader(kind: type[Enum], stored: Mapping[bytes, Enum]) -> Callable[[object]
         return value if isinstance(value, kind) else stored.get(to_json(value), value)
 
     return read
+
+
+# --- messages for values that do not match their type ---------------------------------------------
+
+
+def fault(error: ValueError, given: object) -> str:
+    """Describe an error of pydantic or `json`: the path to the first fault, and the number of other faults.
+
+    For a union it describes the first fault for each member.
+
+    Args:
+        error: the error that pydantic or `json` raised.
+        given: the checked value, as JSON types. In a path, pydantic puts the names of a union's members
+            between the steps; the value shows which are steps.
+    """
+    problems = getattr(error, "errors", None)
+    if problems is None:
+        not_json = "it is not JSON: " if isinstance(error, JSONDecodeError) else ""
+        return not_json + str(error).rstrip(".")
+    listed = cast("list[dict[str, Any]]", problems(include_url=False))
+    faults = [_Fault.of(problem, given) for problem in listed]
+    if not faults[0].members:
+        more = len(faults) - 1
+        return faults[0].said + (f" (and {more} more)" if more else "")
+    members: dict[str, str] = {}
+    for found in faults:
+        if found.union == faults[0].union and found.members:
+            members.setdefault(found.members[0], found.said)
+    said = [f"as {member}, {what}" for member, what in members.items()]
+    return "; ".join(said[:_MOST]) + ("; ..." if len(said) > _MOST else "")
+
+
+_MOST: Final = 4
+"""The most members of a union that a message describes."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Fault:
+    """One fault of a value.
+
+    Attributes:
+        said: its description, with the path to it.
+        members: the members of unions on the path.
+        union: the path to the first of these unions.
+    """
+
+    said: str
+    members: tuple[str, ...]
+    union: str
+
+    @classmethod
+    def of(cls, problem: Mapping[str, Any], given: object) -> _Fault:
+        """Describe one fault that pydantic reports."""
+        loc: Sequence[int | str] = problem["loc"]
+        path, union, members = "", "", list[str]()
+        for index, step in enumerate(loc):
+            absent = problem["type"] == "missing" and index == len(loc) - 1
+            if isinstance(given, Mapping) and (step in given or absent):
+                path += f".{step}" if str(step).isidentifier() else f"[{step!r}]"
+                given = cast("Mapping[Any, object]", given).get(step)
+            elif isinstance(given, list | tuple) and isinstance(step, int):
+                path += f"[{step}]"
+                items = cast("Sequence[object]", given)
+                given = items[step] if step < len(items) else None
+            elif step == "[key]":
+                path += " (the key)"
+            else:
+                union = union if members else path
+                members.append(str(step))
+        return cls(_said(problem, path.removeprefix(".")), tuple(members), union)
+
+
+def _said(problem: Mapping[str, Any], path: str) -> str:
+    """The description of one fault at a path."""
+    kind, message = problem["type"], str(problem["msg"]).rstrip(".")
+    if kind == "missing":
+        return f"{path} is missing"
+    if kind == "json_invalid":
+        return f"it is not JSON: {message.removeprefix('Invalid JSON: ')}"
+    if kind == "extra_forbidden":
+        return f"{path} is not one of its fields"
+    is_ = f"{path or 'it'} is {problem['input']!r:.40}"
+    what, sep, rule = message.partition(" should ")
+    if sep and what in ("Input", "Value"):
+        return f"{is_} but should {rule}" if path else f"it should {rule}"
+    return f"{is_}: {message}" if path else message

@@ -19,7 +19,7 @@ from adk_fluent.errors import (
 from adk_fluent.ir.state_keys import PREFIXES, StateFieldRef
 from adk_fluent.spelling import did_you_mean
 from adk_fluent.state.delta import ReadOnlyState, detached
-from adk_fluent.state.faults import shown
+from adk_fluent.state.fidelity import shown
 from adk_fluent.state.field_types import field_type, named
 
 _MISSING: Final = object()

@@ -19,7 +19,7 @@ from adk_fluent.analysis.visibility import infer_visibility
 from adk_fluent.ir import execution
 from adk_fluent.ir.annotations import Visibility
 from adk_fluent.ir.base import Node
-from adk_fluent.ir.node_names import Named, resolve_names
+from adk_fluent.ir.graph import Named, resolve_names
 from adk_fluent.ir.passage import in_words
 from adk_fluent.viz.edge_routing import add_links
 from adk_fluent.viz.shapes import (

@@ -12,7 +12,7 @@ from adk_fluent.errors import ArgumentError
 from adk_fluent.ir.annotations import AuthConfig
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.endpoints import is_url
-from adk_fluent.ir.node_names import resolve_names
+from adk_fluent.ir.graph import resolve_names
 from adk_fluent.ir.nodes import agents_in
 from adk_fluent.ir.tools import tool_name
 

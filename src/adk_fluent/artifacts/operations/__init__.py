@@ -7,7 +7,18 @@ to the artifact service, so it touches no file itself.
 
 from __future__ import annotations
 
-from adk_fluent.artifacts.operations.base import OPERATIONS, ArtifactOperation, ConditionalOperations, Stored
+from adk_fluent.artifacts.operations.base import (
+    OPERATIONS,
+    ArtifactOperation,
+    AsCsv,
+    AsJson,
+    AsText,
+    ConditionalOperations,
+    FromCsv,
+    FromJson,
+    FromMarkdown,
+    Stored,
+)
 from adk_fluent.artifacts.operations.files import (
     Delete,
     List,
@@ -19,7 +30,6 @@ from adk_fluent.artifacts.operations.files import (
     SnapshotMany,
     Version,
 )
-from adk_fluent.artifacts.operations.values import AsCsv, AsJson, AsText, FromCsv, FromJson, FromMarkdown
 
 __all__ = [
     "OPERATIONS",

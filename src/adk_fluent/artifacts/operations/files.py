@@ -6,9 +6,8 @@ from collections.abc import Iterable
 from typing import Any, ClassVar
 
 from adk_fluent.artifacts import requests
-from adk_fluent.artifacts.content import KINDS, content_of, value_of
 from adk_fluent.artifacts.filenames import name_reads, resolved_name, use_of
-from adk_fluent.artifacts.formats import Unfit
+from adk_fluent.artifacts.formats import KINDS, Unfit, content_of, value_of
 from adk_fluent.artifacts.operations.base import (
     ArtifactOperation,
     Content,

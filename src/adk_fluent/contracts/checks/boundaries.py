@@ -8,14 +8,8 @@ from typing import Any
 from adk_fluent.analysis.cuts import Stretch, boundaries, obstacle, schema_fields, stretches
 from adk_fluent.analysis.facts import Facts, analyse
 from adk_fluent.analysis.plan import Step
+from adk_fluent.contracts import issues
 from adk_fluent.contracts.findings import finding_about, obstacle_message
-from adk_fluent.contracts.issues import (
-    BoundaryTempKey,
-    BoundaryType,
-    BoundaryUncuttable,
-    BoundaryUndeclared,
-    RemoteInputMissing,
-)
 from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue
 from adk_fluent.ir.base import Node, walk
@@ -47,7 +41,7 @@ def _lost_temporary_keys(facts: Facts) -> Iterator[ContractIssue]:
     for read in facts.reads:
         if is_temporary(read.key):
             found = finding_about(read, facts)
-            if isinstance(found, BoundaryTempKey):
+            if isinstance(found, issues.BoundaryTempKey):
                 yield found
 
 
@@ -56,7 +50,7 @@ def _boundaries_in_tools(facts: Facts) -> Iterator[ContractIssue]:
         for body in agents_inside(agent.tools if (agent := agent_of(step.node)) is not None else ()):
             for node in walk(body):
                 if node.annotations.boundary is not None:
-                    yield BoundaryUncuttable(
+                    yield issues.BoundaryUncuttable(
                         agent=step.name,
                         message=f"the execution boundary of {node.name!r} stands inside a tool of "
                         f"{step.name}, which runs as a whole",
@@ -70,7 +64,7 @@ def _uncuttable(facts: Facts) -> Iterator[ContractIssue]:
         problem = obstacle(facts, step)
         if problem is not None:
             message, hint = obstacle_message(problem)
-            yield BoundaryUncuttable(
+            yield issues.BoundaryUncuttable(
                 agent=step.name,
                 message=message,
                 hint=f"A run in one process ignores this boundary; split() refuses it.\n{hint}",
@@ -85,7 +79,7 @@ def _unserializable(facts: Facts, cuts: list[Step]) -> Iterator[ContractIssue]:
             return
         for key, value in _constants(step.node):
             if not is_temporary(key) and key not in typed and not is_plain(value):
-                yield BoundaryType(
+                yield issues.BoundaryType(
                     agent=step.name,
                     key=key,
                     message=f'{step.name} writes "{key}", a {type(value).__name__}, before the execution '
@@ -107,7 +101,7 @@ def _undeclared(facts: Facts, parts: list[Stretch]) -> Iterator[ContractIssue]:
             continue
         for step in part.open_reads:
             if step in readers:
-                yield BoundaryUndeclared(
+                yield issues.BoundaryUndeclared(
                     agent=step.name,
                     message=f"{step.name} runs behind the execution boundary of {part.cut.name} and "
                     "does not say which keys it reads",
@@ -147,7 +141,7 @@ def _sent_names(node: RemoteAgentNode) -> set[str]:
 
 def _missing_input(step: Step, name: str) -> ContractIssue:
     like = Spelling(_sent_names(step.node)).like(name)
-    return RemoteInputMissing(
+    return issues.RemoteInputMissing(
         agent=step.name,
         key=name,
         message=f'{step.name} needs "{name}" as input, and it is not sent',

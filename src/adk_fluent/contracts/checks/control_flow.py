@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from adk_fluent.analysis.facts import Facts, analyse, known_type
 from adk_fluent.analysis.plan import Step, branch_names
-from adk_fluent.analysis.values.comparisons import covered, covers, exhaustive
+from adk_fluent.analysis.values.comparisons import covering_tests, covers, exhaustive
 from adk_fluent.analysis.values.kinds import TEXT, kinds
 from adk_fluent.contracts.issues import LoopRunsToLimit, RouteWithoutOtherwise, UnreachableBranch, UnreadItem
 from adk_fluent.contracts.registry import check
@@ -41,7 +41,7 @@ def _dead_branches(step: Step, facts: Facts) -> Iterator[ContractIssue]:
     runs: FirstMatch = step.node.runs
     tests = runs.tests
     parts = any(isinstance(test, Match) and test.op == "contains" for test in tests)
-    before = covered(tests, text=parts and _is_text(step, facts))
+    before = covering_tests(tests, text=parts and _is_text(step, facts))
     for number, (test, by) in enumerate(zip(tests, before, strict=True)):
         if by is not None:
             earlier = str(by) if isinstance(by, Match) else getattr(by, "__name__", "of a function")

@@ -12,16 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from adk_fluent.analysis.audience import EVERYTHING, sight_of
+from adk_fluent.analysis.audience import EVERYTHING, visible_history
 from adk_fluent.analysis.facts import Facts, analyse
 from adk_fluent.analysis.plan import Step, at_most_three, hand_over_targets
-from adk_fluent.contracts.issues import (
-    DuplicateName,
-    MisnamedAgent,
-    MixedOperators,
-    NotResumable,
-    UnknownAgent,
-)
+from adk_fluent.contracts import issues
 from adk_fluent.contracts.refusals import Refusal, node_refusals
 from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue, Severity
@@ -29,8 +23,7 @@ from adk_fluent.contracts.tree_rules import endless_transfers, too_deep, unfed_c
 from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.execution import HandOver, InOrder, InParallel
 from adk_fluent.ir.frozen import use_of
-from adk_fluent.ir.graph import transfers
-from adk_fluent.ir.node_names import resolve_names
+from adk_fluent.ir.graph import resolve_names, transfers
 from adk_fluent.ir.nodes import agent_of
 from adk_fluent.ir.tools import confirms, tool_name
 from adk_fluent.spelling import Spelling
@@ -86,7 +79,7 @@ def check_names(root: object) -> list[ContractIssue]:
 
 
 def _name_clash(name: str) -> ContractIssue:
-    return DuplicateName(
+    return issues.DuplicateName(
         severity=Severity.ERROR,
         agent=name,
         message=f'Two different nodes are called "{name}"',
@@ -115,7 +108,7 @@ def check_context_contracts(root: object) -> list[ContractIssue]:
 
 
 def _unknown_authors(facts: Facts) -> list[ContractIssue]:
-    choosy = [step for step in facts.steps if sight_of(step.node) is not EVERYTHING]
+    choosy = [step for step in facts.steps if visible_history(step.node) is not EVERYTHING]
     if not choosy:
         return []
     names = {"user", *(name for step in facts.steps for name in (step.name, step.origin))}
@@ -123,13 +116,13 @@ def _unknown_authors(facts: Facts) -> list[ContractIssue]:
 
 
 def _unknown_names(step: Step, names: set[str], facts: Facts) -> Iterator[ContractIssue]:
-    sight = sight_of(step.node)
-    for name in sorted({*(sight.authors or ()), *sight.excluded} - names):
+    visible = visible_history(step.node)
+    for name in sorted({*(visible.authors or ()), *visible.excluded} - names):
         agents = [other.name for other in facts.steps if other.is_model and other is not step]
         like = Spelling(agents).like(name)
-        yield UnknownAgent(
+        yield issues.UnknownAgent(
             agent=step.name,
-            message=f'{step.name} has {sight.shown}, and no agent is called "{name}"',
+            message=f'{step.name} has {visible.context_name}, and no agent is called "{name}"',
             hint=f'Did you mean "{like}"?' if like else f"The agents here are {', '.join(agents) or 'none'}.",
         )
 
@@ -157,7 +150,7 @@ def _misnamed(step: Step, facts: Facts) -> Iterator[ContractIssue]:
             continue
         named = name.casefold().endswith("agent") and None not in map(tool_name, tools)
         if meant is not None or (name in handed and (named or not tools)):
-            yield MisnamedAgent(
+            yield issues.MisnamedAgent(
                 agent=step.name,
                 message=f'The instruction of {step.name} names "{name}", and no agent is called so',
                 hint=f'Did you mean "{meant}"?'
@@ -199,7 +192,7 @@ def _mixed_operators(step: Step) -> ContractIssue | None:
         is_chain = isinstance(operand, ast.BinOp) and isinstance(operand.op, ast.RShift)
         if isinstance(operation.op, ast.BitOr) and is_chain and _is_bare(operand, operation):
             shown = " >> ".join(child.name for child in step.children)
-            return MixedOperators(
+            return issues.MixedOperators(
                 severity=Severity.INFO,
                 agent=step.parent.name,
                 message=f"{shown} is one branch of {step.parent.name}: >> binds tighter than | "
@@ -247,7 +240,7 @@ def check_resumable(root: object) -> list[ContractIssue]:
     if getattr(facts.config, "resumable", None) is not False:
         return []
     return [
-        NotResumable(
+        issues.NotResumable(
             severity=Severity.ERROR,
             agent=step.name,
             message=f"{step.name} waits for a person, and resumable=False forbids it",

@@ -14,14 +14,9 @@ from adk_fluent.analysis.data_flow import Read
 from adk_fluent.analysis.facts import Facts, analyse
 from adk_fluent.analysis.plan import Step, at_most_three
 from adk_fluent.context.spec import Context
+from adk_fluent.contracts import issues
 from adk_fluent.contracts.checks.resources import functions_of
 from adk_fluent.contracts.findings import finding_about
-from adk_fluent.contracts.issues import (
-    FormattedKey,
-    LiteralPlaceholder,
-    PlaceholderTypo,
-    UnresolvedTemplateVar,
-)
 from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.ir.base import Node, rewrite
@@ -54,7 +49,8 @@ def check_template_contracts(root: object) -> list[ContractIssue]:
     found = [
         _with_braces(issue, read, facts)
         for read in facts.reads
-        if read.via in _TEMPLATES and (issue := finding_about(read, facts, UnresolvedTemplateVar)) is not None
+        if read.via in _TEMPLATES
+        and (issue := finding_about(read, facts, issues.UnresolvedTemplateVar)) is not None
     ]
     return [*found, *_typos(facts), *_literals(facts)]
 
@@ -73,7 +69,7 @@ def _typos(facts: Facts) -> Iterator[ContractIssue]:
         like = facts.spelling.meant(read.key) if unfilled and read.key not in facts.writers else None
         if like is not None:
             shown = f"{{{read.key}?}}"
-            yield PlaceholderTypo(
+            yield issues.PlaceholderTypo(
                 agent=read.step.name,
                 key=read.key,
                 message=_has(read.step, shown),
@@ -168,7 +164,7 @@ def _no_name(step: Step, inner: str, key: str) -> ContractIssue:
 
 
 def _typo(step: Step, inner: str, meant: str) -> ContractIssue:
-    return PlaceholderTypo(
+    return issues.PlaceholderTypo(
         agent=step.name,
         key=meant,
         message=_has(step, f"{{{inner}}}"),
@@ -212,7 +208,7 @@ def _misscoped(step: Step, inner: str, scope: str, name: str, facts: Facts) -> C
 
 
 def _as_it_is(step: Step, inner: str, key: str, why: str) -> ContractIssue:
-    return LiteralPlaceholder(
+    return issues.LiteralPlaceholder(
         agent=step.name,
         key=key,
         message=f"{_has(step, f'{{{inner}}}')}, which is sent as it is",
@@ -224,7 +220,7 @@ def _literal_note(step: Step, others: list[str]) -> ContractIssue:
     """The note on braces that may be intended: the reader of the text gets them."""
     shown, one = at_most_three([f"{{{inner}}}" for inner in others]), len(others) == 1
     reader = "person" if step.node.asks else "model"
-    return LiteralPlaceholder(
+    return issues.LiteralPlaceholder(
         severity=Severity.INFO,
         agent=step.name,
         message=f"{_has(step, shown)}, which {'is sent as it is' if one else 'are sent as they are'}",
@@ -310,7 +306,7 @@ def _would_be_filled(step: Step, key: str, is_field: bool, facts: Facts) -> bool
 
 
 def _named_key(step: Step, key: str, source: str, where: str) -> ContractIssue:
-    return FormattedKey(
+    return issues.FormattedKey(
         agent=step.name,
         key=key,
         message=f'the instruction of {step.name} contains the name "{key}", not its value',

@@ -9,20 +9,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from adk_fluent.analysis.audience import apart, sight_of
+from adk_fluent.analysis.audience import separating_composite, visible_history
 from adk_fluent.analysis.facts import Facts, analyse
-from adk_fluent.analysis.history import audible
+from adk_fluent.analysis.history import branch_is_visible
 from adk_fluent.analysis.plan import Step, at_most_three, hand_over_targets
 from adk_fluent.context.spec import Context
+from adk_fluent.contracts import issues
 from adk_fluent.contracts.checks.resources import declared_functions
-from adk_fluent.contracts.issues import (
-    DuplicateTool,
-    GeminiTool,
-    NoInstruction,
-    ToolHistory,
-    UndescribedTool,
-    UnnamedTool,
-)
 from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.ir.execution import ByModel
@@ -70,14 +63,14 @@ def check_tool_contracts(root: object) -> list[ContractIssue]:
 def _name_clashes(step: Step) -> Iterator[ContractIssue]:
     names = [name for tool in step.node.tools if (name := tool_name(tool)) is not None]
     if _LAMBDA in names:
-        yield UnnamedTool(
+        yield issues.UnnamedTool(
             agent=step.name,
             message=f"{step.name} has a lambda as a tool, which has no name a model could call",
             hint="Write it as a function with a name and a docstring: the model gets both.",
         )
     for name, count in Counter(names).items():
         if count > 1 and name != _LAMBDA:
-            yield DuplicateTool(
+            yield issues.DuplicateTool(
                 severity=Severity.ERROR,
                 agent=step.name,
                 message=f"{step.name} has {count} tools called {name!r}",
@@ -86,7 +79,7 @@ def _name_clashes(step: Step) -> Iterator[ContractIssue]:
     for name, surely in _given_by_adk(step).items():
         if name in names:
             gives = "gives" if surely else "may give"
-            yield DuplicateTool(
+            yield issues.DuplicateTool(
                 severity=Severity.ERROR if surely else Severity.WARN,
                 agent=step.name,
                 message=f"{step.name} has a tool called {name!r}, and ADK {gives} it one of that name",
@@ -155,7 +148,7 @@ def _unsupported_tools(step: Step) -> Iterator[ContractIssue]:
         model = own if isinstance(own, str) and own else chosen_by(step)[1]
         if _is_of_another(model):
             name = tool_name(part) if hasattr(part, "name") or hasattr(part, "called") else None
-            yield GeminiTool(
+            yield issues.GeminiTool(
                 severity=Severity.ERROR,
                 agent=step.name,
                 message=f"{step.name} has {name or type(part).__name__}, which only Gemini runs, "
@@ -188,8 +181,8 @@ def unseen_tool_calls(facts: Facts, with_tools: list[Step]) -> Iterator[tuple[St
 
 def _hidden_calls(listener: Step, missed: list[Step]) -> ContractIssue:
     names = at_most_three([caller.name for caller in missed])
-    shown = sight_of(listener.node).shown
-    return ToolHistory(
+    shown = visible_history(listener.node).context_name
+    return issues.ToolHistory(
         severity=Severity.INFO,
         agent=listener.name,
         message=f"{listener.name} has {shown}, which leaves out the tool calls of {names}",
@@ -200,11 +193,15 @@ def _hidden_calls(listener: Step, missed: list[Step]) -> ContractIssue:
 
 def _misses(listener: Step, caller: Step, spec: Context, facts: Facts) -> bool:
     """True if a listener's context leaves out the caller's tool calls, which its history contains."""
-    if not facts.reaches(caller) or caller is listener or not audible(caller.branch, listener.branch):
+    if (
+        not facts.reaches(caller)
+        or caller is listener
+        or not branch_is_visible(caller.branch, listener.branch)
+    ):
         return False
-    if apart(caller, listener) is not None:
+    if separating_composite(caller, listener) is not None:
         return False
-    return sight_of(listener.node).admits(caller) == "no" or spec.drops_calls
+    return visible_history(listener.node).admits(caller) == "no" or spec.drops_calls
 
 
 # --- descriptions ---------------------------------------------------------------------------------
@@ -232,7 +229,7 @@ def _uninstructed(facts: Facts) -> Iterator[ContractIssue]:
     if found:
         names = [step.name for step in found]
         one = len(found) == 1
-        yield NoInstruction(
+        yield issues.NoInstruction(
             severity=Severity.INFO,
             agent=names[0],
             message=f"{at_most_three(names)} {'has' if one else 'have'} no instruction",
@@ -275,7 +272,7 @@ def _undescribed(facts: Facts) -> Iterator[ContractIssue]:
 
 def _undescribed_tool(step: Step, function: Callable[..., Any], lacks: list[str]) -> ContractIssue:
     name = _function_name(function)
-    return UndescribedTool(
+    return issues.UndescribedTool(
         severity=Severity.INFO,
         agent=step.name,
         message=f"{step.name} has the tool {name!r} without {' and '.join(lacks)}",

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any, cast
 
-from adk_fluent.analysis.audience import sees
+from adk_fluent.analysis.audience import message_reaches
 from adk_fluent.analysis.data_flow import Read
 from adk_fluent.analysis.facts import Bound, Facts, KnownType, analyse, known_type
 from adk_fluent.analysis.plan import Step, at_most_three
@@ -121,7 +121,11 @@ def _unaccepted_inputs(facts: Facts) -> Iterator[ContractIssue]:
         around = [outer.node.runs for outer in listener.above()]
         if wanted is None or any(isinstance(runs, (execution.ByModel, execution.PerItem)) for runs in around):
             continue  # a model or a map decides what this agent gets
-        speakers = [one for one in before if one is not listener and sees(facts.flow, one, listener) != "no"]
+        speakers = [
+            one
+            for one in before
+            if one is not listener and message_reaches(facts.flow, one, listener) != "no"
+        ]
         reasons = [_no_input(speaker, wanted) for speaker in speakers]
         reads = [read for read in facts.flow.reads_of(listener) if read.status != "never"]
         known = [known_type(read, facts) for read in reads]

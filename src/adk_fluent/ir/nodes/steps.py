@@ -5,11 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Literal
 
-from adk_fluent.ir.annotations import (
-    ArtifactSpec,
-    Semantics,
-    TransformSpec,
-)
+from adk_fluent.ir.annotations import ArtifactSpec, Semantics, TransformSpec
 from adk_fluent.ir.base import Node, node
 from adk_fluent.ir.execution import HandOver
 from adk_fluent.ir.frozen import Frozen, kept

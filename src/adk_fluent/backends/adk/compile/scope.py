@@ -21,8 +21,7 @@ from adk_fluent.errors import CompileError
 from adk_fluent.ir.annotations import NO_ANNOTATIONS
 from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.execution import Execution
-from adk_fluent.ir.graph import transfers
-from adk_fluent.ir.node_names import Named
+from adk_fluent.ir.graph import Named, transfers
 from adk_fluent.ir.nodes import (
     AgentNode,
     ModelSelectorNode,

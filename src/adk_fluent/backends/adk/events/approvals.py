@@ -33,7 +33,7 @@ from adk_fluent.backends.adk.events.signals import (
 from adk_fluent.backends.events import Awaited, Pending, call_text
 from adk_fluent.errors import ArgumentError, SessionError
 from adk_fluent.ir.tools import ASKED_BY_ADK
-from adk_fluent.state.faults import fault
+from adk_fluent.state.field_types import fault
 
 CREDENTIAL: Final = "adk_request_credential"
 """The function name under which ADK asks for a credential."""

@@ -26,7 +26,7 @@ from adk_fluent.backends.adk.middleware.context import HelperContext, HookContex
 from adk_fluent.backends.adk.middleware.parting import parted, surrounded
 from adk_fluent.backends.adk.middleware.stack import Hook, cause_of, is_outcome, stack_of
 from adk_fluent.backends.spending import Call, noted_calls, usage_of
-from adk_fluent.cost.budget import COST
+from adk_fluent.cost.prices import COST
 from adk_fluent.middleware.protocol import CallModel, CallTool
 
 Responses = AsyncGenerator[LlmResponse, None]

@@ -25,7 +25,7 @@ from adk_fluent.backends.events import AgentEvent, ToolCallInfo, ToolResponseInf
 from adk_fluent.backends.spending import usage_of
 from adk_fluent.backends.turns import EMPTY, no_prompt
 from adk_fluent.config import CompactionConfig, ContextCacheConfig, ExecutionConfig
-from adk_fluent.cost.budget import CACHED, COST
+from adk_fluent.cost.prices import CACHED, COST
 from adk_fluent.errors import AnswerError, ArgumentError, CompileError
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.nodes import agent_of

@@ -41,7 +41,8 @@ from adk_fluent.errors import (
 from adk_fluent.middleware.retrying import Retry
 from adk_fluent.middleware.tracing import span_event
 from adk_fluent.state.answers import answer_type
-from adk_fluent.state.faults import fault, shown
+from adk_fluent.state.fidelity import shown
+from adk_fluent.state.field_types import fault
 
 Events = AsyncGenerator[Event, None]
 

@@ -54,7 +54,7 @@ from adk_fluent.errors import (
     what_happened,
 )
 from adk_fluent.ir.predicates import AbsentKey, StateView, Unordered, missing
-from adk_fluent.state.faults import shown
+from adk_fluent.state.fidelity import shown
 
 Events = AsyncGenerator[Event, None]
 

@@ -18,7 +18,8 @@ from adk_fluent.backends.adk.events.approvals import CREDENTIAL, answer_in, answ
 from adk_fluent.backends.adk.steps.checkpoints import is_below
 from adk_fluent.backends.events import DISCARDS
 from adk_fluent.ir.nodes import RemoteAgentNode
-from adk_fluent.state.faults import fault, shown
+from adk_fluent.state.fidelity import shown
+from adk_fluent.state.field_types import fault
 
 
 class InputError(Exception):

@@ -32,9 +32,8 @@ from adk_fluent.backends.adk.steps.branches import Overlay
 from adk_fluent.backends.adk.steps.leaves import Events
 from adk_fluent.backends.adk.steps.scripted import ScriptedLlm
 from adk_fluent.context.entries import estimate_tokens
-from adk_fluent.cost.budget import COST, COUNTED, cost_of_response, countdown, left_of
 from adk_fluent.cost.model_selection import Situation, choose, gives_price, price_in, ranking, unpriced
-from adk_fluent.cost.prices import amount, tokens_of
+from adk_fluent.cost.prices import COST, COUNTED, amount, cost_of_response, countdown, left_of, tokens_of
 from adk_fluent.errors import ArgumentError, ModelError
 from adk_fluent.ir.nodes import ModelSelectorNode
 from adk_fluent.ir.state_keys import is_temporary

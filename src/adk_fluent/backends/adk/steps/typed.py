@@ -22,9 +22,8 @@ from adk_fluent.errors import AnswerError, CallbackError, StateKeyError, StepErr
 from adk_fluent.ir.state_keys import StateFieldRef
 from adk_fluent.spelling import did_you_mean
 from adk_fluent.state.answers import answer_type
-from adk_fluent.state.faults import fault, shown
-from adk_fluent.state.fidelity import check_storable
-from adk_fluent.state.field_types import field_type, whose
+from adk_fluent.state.fidelity import check_storable, shown
+from adk_fluent.state.field_types import fault, field_type, whose
 from adk_fluent.state.schema import StateSchema
 
 
