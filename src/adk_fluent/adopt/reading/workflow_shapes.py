@@ -44,8 +44,25 @@ class NodeReader(Protocol):
 
 
 @frozen
-class Routed(Frozen):
-    """Whether the node before a route of a graph has chosen this value."""
+class _RunByGraph(Frozen):
+    """A function at its place in the tree that only ADK's graph can run."""
+
+    @property
+    def __name__(self) -> str:
+        raise NotImplementedError
+
+    def __call__(self, state: Mapping[str, Any]) -> Any:
+        """Refuse the call, because ADK runs the graph.
+
+        Raises:
+            TypeError: always.
+        """
+        raise TypeError(f"Only ADK's own graph can run this: {self.__name__}.")
+
+
+@frozen
+class Routed(_RunByGraph):
+    """A test that holds if the node before a route of a graph has chosen this value."""
 
     value: object
     access: ClassVar[Access] = NO_ACCESS
@@ -54,13 +71,9 @@ class Routed(Frozen):
     def __name__(self) -> str:
         return f"it chooses {self.value!r}"
 
-    def __call__(self, state: Mapping[str, Any]) -> bool:
-        """Never called: ADK runs the graph."""
-        raise TypeError("Only ADK's own graph knows which way is chosen.")
-
 
 @frozen
-class GraphFunction(Frozen):
+class GraphFunction(_RunByGraph):
     """A function that is a node of a graph.
 
     Attributes:
@@ -87,14 +100,10 @@ class GraphFunction(Frozen):
         known = seen.gives and (seen.whole or not any(map(_is_context, parameters)))
         return Access(reads, frozenset(), known, known)
 
-    def __call__(self, state: Mapping[str, Any]) -> None:
-        """Never called: ADK runs the graph."""
-        raise TypeError("Only ADK's own graph runs it.")
-
 
 @frozen
-class Onward(Frozen):
-    """A way of a graph that leads straight on: it has no step of its own."""
+class Onward(_RunByGraph):
+    """A way of a graph that leads straight to another node, without a step between."""
 
     target: str
     access: ClassVar[Access] = NO_ACCESS
@@ -102,10 +111,6 @@ class Onward(Frozen):
     @property
     def __name__(self) -> str:
         return f"on to {self.target}"
-
-    def __call__(self, state: Mapping[str, Any]) -> None:
-        """Never called: ADK runs the graph."""
-        raise TypeError("Only ADK's own graph goes on.")
 
 
 def _is_context(parameter: inspect.Parameter) -> bool:
