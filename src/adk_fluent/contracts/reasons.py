@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from adk_fluent.analysis.data_flow import Read
 from adk_fluent.analysis.plan import Step, branch_names
-from adk_fluent.analysis.values.fact import ABSENT, STATUS, Fact, Why
+from adk_fluent.analysis.values.fact import ABSENT, STATUS, Fact, Reason, Why
 from adk_fluent.analysis.values.kinds import named
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.execution import PerItem
@@ -136,16 +136,16 @@ def _only_answered(read: Read, facts: Facts) -> str | None:
         return None
     model, stored = named(agent.node.output_schema), agent.node.output_key
     into = stored if isinstance(stored, str) else f"{agent.origin}_answer"
-    apart = f'S.compute({key}=lambda state: state["{into}"]["{key}"])'
+    compute = f'S.compute({key}=lambda state: state["{into}"]["{key}"])'
     if into == stored:
         return (
             f'{agent.name} writes a whole {model} to "{into}", and "{key}" is a field of it.\n'
-            f"Store the field under its name: {apart} after {agent.name}."
+            f"Store the field under its name: {compute} after {agent.name}."
         )
     return (
         f'{agent.name} answers with a {model}, which has "{key}", but nothing stores it.\n'
         f"Declare {key} in a StateSchema and let {agent.name} write it: .writes(State.{key}). "
-        f'Or add .writes("{into}") and {apart}.'
+        f'Or add .writes("{into}") and {compute}.'
     )
 
 
@@ -245,7 +245,7 @@ def why_may(read: Read, facts: Facts) -> str:
     elif fact.why is not None and fact.why.reason == "item":
         remedy = f"Leave such items out before {fact.why.step.name}{_optional(read)}."
     if fact.why is not None:
-        return f"{_REASONS[fact.why.reason](key, fact.why, facts)}\n{remedy}"
+        return f"{_may_reason(key, fact.why)}\n{remedy}"
     if key in facts.state and facts.state[key] is None and fact.why is None and not fact.writers:
         return f'The initial state holds None for "{key}": {_NOTHING}.\n{remedy}'
     if fact.removed_by is not None:
@@ -255,10 +255,45 @@ def why_may(read: Read, facts: Facts) -> str:
     return f'"{key}" is in state only some of the times that {step.name} runs.\n{remedy}'
 
 
-def _branch(key: str, why: Why, facts: Facts) -> str:
-    on = _alternatives(why)
-    inside = f'"{key}" is written only when {on} runs' if on else f'"{key}" is written on some ways only'
-    return f"{inside}, by {names_of(why.writers)}." if why.writers else f"{inside}."
+_MAY_REASONS: Final[Mapping[Reason, str]] = {
+    "branch": '"{key}" is written {when}{by}.',
+    "fallback": '"{key}" is written by {writers}, which may fail first, or not run: {step} has other ways.',
+    "race": '"{key}" is written only if {branches} wins {step}.',
+    "sibling": '"{key}" is written by {writers}, which runs at the same time in {step}, '
+    "so it may not be there yet.",
+    "map": '"{key}" is written once per item of "{items}": not at all if the list is empty.',
+    "tool": '"{key}" is written by a tool of {step}{places}, and only if its model calls that tool.',
+    "source": '"{key}" is written by code of {step}{places}, perhaps not every time.',
+    "delegate": '"{key}" is written by {writers}, but {step} or one of its sub-agents may answer instead.',
+    "boundary": '"{key}" does not cross the execution boundary before {step}.',
+    "moved": '"{key}" is written by {writers}, which a transfer in {step} may skip.',
+    "loop": '"{key}" is not there after every round of {step}.',
+    "context": '"{key}" is written by the context of {step}, and only if there is something to write.',
+    "left": '"{key}" is written by {step}, but its model may call exit_loop instead of answering.',
+    "gate": '"{key}" is written by {step} only if it asks: not if no approval is required.',
+    "null": f'"{{key}}" is written by {{step}}, whose answer may be None: {_NOTHING}.',
+    "item": f'"{{key}}" is one item after another of "{{items}}", which may be None: {_NOTHING}.',
+}
+"""The texts for the reasons why a key may be missing; `_may_reason` fills in the words."""
+
+_REMOVED_BESIDE: Final = '"{key}" may be removed by another branch of {step}, which runs at the same time.'
+"""The text for a parallel branch that removes the key instead of writing it."""
+
+
+def _may_reason(key: str, why: Why) -> str:
+    """The reason why a key may be missing, in words."""
+    writers, branches = names_of(why.writers), _alternatives(why)
+    removed = why.reason == "sibling" and not why.writers
+    return (_REMOVED_BESIDE if removed else _MAY_REASONS[why.reason]).format(
+        key=key,
+        step=why.step.name,
+        writers=writers,
+        branches=branches or writers,
+        when=f"only when {branches} runs" if branches else "on some ways only",
+        by=f", by {writers}" if writers else "",
+        items=why.step.node.given.get("list_key", ""),
+        places=_places(key, why) if why.reason in ("tool", "source") else "",
+    )
 
 
 def _alternatives(why: Why) -> str:
@@ -272,102 +307,10 @@ def _inside(step: Step, outer: Step) -> bool:
     return outer.index <= step.index < outer.end
 
 
-def _fallback(key: str, why: Why, facts: Facts) -> str:
-    writers = names_of(why.writers)
-    return (
-        f'"{key}" is written by {writers}, which may fail first, or not run: {why.step.name} has other ways.'
-    )
-
-
-def _race(key: str, why: Why, facts: Facts) -> str:
-    return f'"{key}" is written only if {_alternatives(why) or names_of(why.writers)} wins {why.step.name}.'
-
-
-def _sibling(key: str, why: Why, facts: Facts) -> str:
-    if not why.writers:
-        return f'"{key}" may be removed by another branch of {why.step.name}, which runs at the same time.'
-    return (
-        f'"{key}" is written by {names_of(why.writers)}, which runs at the same time in {why.step.name}, '
-        "so it may not be there yet."
-    )
-
-
-def _map(key: str, why: Why, facts: Facts) -> str:
-    return f'"{key}" is written once per item of "{why.step.node.list_key}": not at all if the list is empty.'
-
-
-def _tool(key: str, why: Why, facts: Facts) -> str:
-    where = _places(key, why)
-    return f'"{key}" is written by a tool of {why.step.name}{where}, and only if its model calls that tool.'
-
-
-def _source(key: str, why: Why, facts: Facts) -> str:
-    return f'"{key}" is written by code of {why.step.name}{_places(key, why)}, perhaps not every time.'
-
-
 def _places(key: str, why: Why) -> str:
     """The places in source where a step writes a key, in parentheses; empty if none is known."""
     places = sorted({one.where for one in written_in_source(why.step.node) if one.key == key})
     return f" ({', '.join(places)})" if places else ""
-
-
-def _delegate(key: str, why: Why, facts: Facts) -> str:
-    return (
-        f'"{key}" is written by {names_of(why.writers)}, but {why.step.name} or one of its sub-agents may '
-        "answer instead."
-    )
-
-
-def _boundary(key: str, why: Why, facts: Facts) -> str:
-    return f'"{key}" does not cross the execution boundary before {why.step.name}.'
-
-
-def _moved(key: str, why: Why, facts: Facts) -> str:
-    return f'"{key}" is written by {names_of(why.writers)}, which a transfer in {why.step.name} may skip.'
-
-
-def _left(key: str, why: Why, facts: Facts) -> str:
-    return f'"{key}" is written by {why.step.name}, but its model may call exit_loop instead of answering.'
-
-
-def _context(key: str, why: Why, facts: Facts) -> str:
-    return f'"{key}" is written by the context of {why.step.name}, and only if there is something to write.'
-
-
-def _gate(key: str, why: Why, facts: Facts) -> str:
-    return f'"{key}" is written by {why.step.name} only if it asks: not if no approval is required.'
-
-
-def _null(key: str, why: Why, facts: Facts) -> str:
-    return f'"{key}" is written by {why.step.name}, whose answer may be None: {_NOTHING}.'
-
-
-def _item(key: str, why: Why, facts: Facts) -> str:
-    return f'"{key}" is one item after another of "{why.step.node.list_key}", which may be None: {_NOTHING}.'
-
-
-def _loop(key: str, why: Why, facts: Facts) -> str:
-    return f'"{key}" is not there after every round of {why.step.name}.'
-
-
-_REASONS: Final[Mapping[str, Callable[[str, Why, Facts], str]]] = {
-    "branch": _branch,
-    "fallback": _fallback,
-    "race": _race,
-    "sibling": _sibling,
-    "map": _map,
-    "tool": _tool,
-    "source": _source,
-    "delegate": _delegate,
-    "boundary": _boundary,
-    "moved": _moved,
-    "loop": _loop,
-    "context": _context,
-    "left": _left,
-    "gate": _gate,
-    "null": _null,
-    "item": _item,
-}
 
 
 def _default(key: str) -> str:

@@ -44,8 +44,21 @@ class NodeReader(Protocol):
 
 
 @frozen
-class Routed(Frozen):
-    """Whether the node before a route of a graph has chosen this value, or one of the others."""
+class _RunByGraph(Frozen):
+    """A function at its place in the tree that only ADK's graph can run."""
+
+    def __call__(self, state: Mapping[str, Any]) -> Any:
+        """Refuse the call, because ADK runs the graph.
+
+        Raises:
+            TypeError: always.
+        """
+        raise TypeError(f"Only ADK's own graph can run {self!r}.")
+
+
+@frozen
+class Routed(_RunByGraph):
+    """A test that holds if the node before a route of a graph has chosen this value, or one of the others."""
 
     value: object
     others: tuple[object, ...] = ()
@@ -55,13 +68,9 @@ class Routed(Frozen):
     def __name__(self) -> str:
         return f"it chooses {' or '.join(map(repr, (self.value, *self.others)))}"
 
-    def __call__(self, state: Mapping[str, Any]) -> bool:
-        """Never called: ADK runs the graph."""
-        raise TypeError("Only ADK's own graph knows which way is chosen.")
-
 
 @frozen
-class GraphFunction(Frozen):
+class GraphFunction(_RunByGraph):
     """A function that is a node of a graph.
 
     Attributes:
@@ -88,14 +97,10 @@ class GraphFunction(Frozen):
         known = seen.gives and (seen.whole or not any(map(_is_context, parameters)))
         return Access(reads, frozenset(), known, known)
 
-    def __call__(self, state: Mapping[str, Any]) -> None:
-        """Never called: ADK runs the graph."""
-        raise TypeError("Only ADK's own graph runs it.")
-
 
 @frozen
-class Onward(Frozen):
-    """A way of a graph that leads straight on: it has no step of its own."""
+class Onward(_RunByGraph):
+    """A way of a graph that leads straight to another node, without a step between."""
 
     target: str
     access: ClassVar[Access] = NO_ACCESS
@@ -103,10 +108,6 @@ class Onward(Frozen):
     @property
     def __name__(self) -> str:
         return f"on to {self.target}"
-
-    def __call__(self, state: Mapping[str, Any]) -> None:
-        """Never called: ADK runs the graph."""
-        raise TypeError("Only ADK's own graph goes on.")
 
 
 def _is_context(parameter: inspect.Parameter) -> bool:
