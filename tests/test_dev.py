@@ -310,6 +310,7 @@ def test_mutation_lists_what_no_test_notices(toy: Checkout) -> None:
     assert sources(toy) == TOY
 
 
+@pytest.mark.exhaustive
 def test_survivors_are_tested_again_with_new_tests(toy: Checkout) -> None:
     """`mutate again` asks the tests as they are now about what was not killed before."""
     assert toy.dev("mutate", "src/adk_fluent/toys/toy.py").stdout.endswith(
