@@ -18,7 +18,7 @@ from opentelemetry.sdk.trace import TracerProvider
 
 from adk_fluent import Agent, C
 from adk_fluent.analysis.visibility import outlet_of
-from adk_fluent.backends.adk.running.visibility import marked, sight_of
+from adk_fluent.backends.adk.running.visibility import event_visibility, marked
 from adk_fluent.backends.adk.steps.llm_agent import FluentLlmAgent
 from adk_fluent.middleware.enriching import OTelEnrichment, Step
 from benchmarks.by_hand import MODEL, expression
@@ -102,7 +102,7 @@ def figures() -> Iterator[Figure]:
 
     async def mark() -> None:
         for event in events:
-            marked(event, sight_of(event, outlet))
+            marked(event, event_visibility(event, outlet))
 
     async def enrich() -> None:
         for _ in range(CALLS):

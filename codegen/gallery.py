@@ -17,7 +17,15 @@ FOLDER = Path("docs/pictures/examples")
 SECTIONS: Mapping[str, tuple[str, ...]] = {
     "Applications": ("service", "slack_bot", "invoices", "retrieval", "nightly_batch", "support", "notebook"),
     "Shapes": ("patterns", "fallback", "map_over", "approval", "streaming_edges", "conversation"),
-    "What agents know": ("context", "prompts", "typed_state", "artifacts", "tools", "injection", "adopting"),
+    "Context and knowledge": (
+        "context",
+        "prompts",
+        "typed_state",
+        "artifacts",
+        "tools",
+        "injection",
+        "adopting",
+    ),
     "Production": (
         "production",
         "middleware",

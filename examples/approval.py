@@ -1,4 +1,4 @@
-"""A run waits for a person, the process ends, and another one goes on where it stopped, the next day.
+"""A run waits for a person, the process ends, and another one continues where it stopped, the next day.
 
 python examples/approval.py
 """

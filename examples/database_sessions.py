@@ -1,4 +1,4 @@
-"""A conversation kept in a SQLite file goes on after a restart, and two runs at once do not spoil it.
+"""A conversation kept in a SQLite file continues after a restart, and two runs at once do not spoil it.
 
 With a key the conversation asks Gemini; that two runs meet is staged with a script.
 """

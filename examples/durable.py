@@ -1,4 +1,4 @@
-"""A run that goes on when the program dies: a server for development, a worker, and a gate that waits."""
+"""A run that continues when the program dies: a server for development, a worker, and a gate that waits."""
 
 from __future__ import annotations
 

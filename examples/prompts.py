@@ -1,4 +1,4 @@
-"""A prompt is put together from named sections, some only for some users, and versions are told apart.
+"""A prompt is put together from named sections, some only for some users, and each version has a fingerprint.
 
 python examples/prompts.py
 """

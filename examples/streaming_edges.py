@@ -1,4 +1,4 @@
-"""A translator that works while the writer still writes, and a fan-out that goes on with its quickest branch.
+"""A translator that works while the writer still writes; a fan-out that continues with its quickest branch.
 
 python examples/streaming_edges.py
 """

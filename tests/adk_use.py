@@ -1,4 +1,4 @@
-"""Which tests use google-adk: those alone run again on its oldest release.
+"""The tests that use google-adk: only those run again on its oldest release.
 
 A test uses google-adk if its file, or a module of `tests` that the file imports, has anything at its top
 level that comes from google-adk or from a package of ours that imports it; if such a module is imported while
@@ -40,7 +40,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def uses_adk(module: str | None) -> bool:
-    """Whether a module of this name lies in one of the packages."""
+    """True if a module of this name lies in one of the packages."""
     return module is not None and f"{module}.".startswith(PACKAGES)
 
 
@@ -53,7 +53,7 @@ def origin(value: object) -> str | None:
 
 
 def imports_adk(module: ModuleType, seen: set[str]) -> bool:
-    """Whether a module of `tests`, or one that it imports, has something of google-adk at its top level."""
+    """True if a module of `tests`, or one that it imports, has something of google-adk at its top level."""
     seen.add(module.__name__)
     origins = {origin(value) for value in list(vars(module).values())}
     if any(map(uses_adk, origins)):

@@ -27,7 +27,7 @@ class _Selector(selectors.DefaultSelector):
 
 
 class StillLoop(asyncio.SelectorEventLoop):
-    """A loop on which only waiting takes time, and nobody's, so that a busy machine changes no result."""
+    """An event loop with a simulated clock: only waits advance it, so a busy machine changes no result."""
 
     def __init__(self) -> None:
         self._times = _Selector()
@@ -47,10 +47,10 @@ class ClockLoop(asyncio.SelectorEventLoop):
 
 
 class Clock:
-    """Stands in for the module `time` in a module of the library: no time passes but what a test adds.
+    """A test double of the module `time` for a module of the library: only the test moves its time.
 
     Attributes:
-        now: what `monotonic` gives.
+        now: the value of `monotonic`.
     """
 
     def __init__(self) -> None:
@@ -66,13 +66,13 @@ class Clock:
 
 
 def on_clock(main: Coroutine[Any, Any, T]) -> T:
-    """What `main` returns, run on a loop whose clock `advance` sets forward."""
+    """Run `main` on a loop whose clock `advance` sets forward, and return its result."""
     with asyncio.Runner(loop_factory=ClockLoop) as runner:
         return runner.run(main)
 
 
 def still(main: Coroutine[Any, Any, T]) -> T:
-    """What `main` returns, run on a loop where pauses take no time; no thread may be at work beside it."""
+    """Run `main` on a loop whose pauses take no time, and return its result; no other thread may run."""
     with asyncio.Runner(loop_factory=StillLoop) as runner:
         return runner.run(main)
 

@@ -1,4 +1,4 @@
-"""What every test runs under: no keys, no network beyond this machine, and repeatable random examples."""
+"""Fixtures of every test: no keys, no network beyond this machine, and repeatable random examples."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def clients_are_closed() -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="session")
 def connections_end_with_their_loop() -> Iterator[None]:
-    """What a library leaves open at the end of a loop is ended there, for the same reason."""
+    """Close the connections that a library leaves open at the end of a loop, for the same reason."""
     close = BaseSelectorEventLoop.close
 
     def ended(self: BaseSelectorEventLoop) -> None:
@@ -164,7 +164,7 @@ def pytest_runtest_protocol(
 
 
 def collect_garbage(config: pytest.Config) -> None:
-    """Collect garbage, and what that leaves in turn; raise what is told of it."""
+    """Collect garbage until none is left, and raise the errors that Python reports meanwhile."""
     for _ in range(5):
         if not gc.collect():
             break
@@ -173,7 +173,7 @@ def collect_garbage(config: pytest.Config) -> None:
 
 
 def open_in(loop: asyncio.AbstractEventLoop) -> list[asyncio.WriteTransport]:
-    """The connections of a loop that nobody has closed."""
+    """The open connections of a loop."""
     every: list[asyncio.WriteTransport] = [*cast(Any, loop)._transports.values()]
     return [each for each in every if not each.is_closing()]
 
@@ -223,7 +223,7 @@ def pytest_configure(config: pytest.Config) -> None:
     Some ask ADK's own models on servers of this machine, which the library's pytest plugin forbids.
     """
     # Its handler closes the stream that it was made with, unless that is the one in use, whenever anything
-    # sets up logging anew. So it must be made now, while pytest does not replace the streams.
+    # sets up logging again. So it must be made now, while pytest does not replace the streams.
     with suppress(ImportError):
         import_module("absl.logging")
     if not hasattr(config, "workerinput"):

@@ -24,7 +24,7 @@ def temporal() -> Iterator[DevServer]:
 
 
 async def new_namespace(address: str) -> str:
-    """A namespace of the server that nobody has used before: no other test's runs are in it."""
+    """A new namespace of the server: no other test's runs are in it."""
     from google.protobuf.duration_pb2 import Duration
     from temporalio.api.workflowservice.v1 import RegisterNamespaceRequest
 

@@ -1,4 +1,4 @@
-"""What example programs print without a key, word for word."""
+"""The exact outputs of example programs without a key."""
 
 PRINTS = {
     "distributing": """\

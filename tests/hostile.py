@@ -32,7 +32,7 @@ def texts(size: int, times: int = 1, ends: tuple[tuple[str, str], ...] = ENDS) -
 
 
 def lines_run(call: Callable[[str], object], text: str) -> int:
-    """How many lines of Python run in a call, the library's own and those of what it calls."""
+    """The number of lines of Python that run in a call, in the library and in the code that it calls."""
     count = 0
 
     def trace(frame: FrameType, event: str, arg: object) -> Any:
@@ -85,7 +85,7 @@ class Steps:
         return self.count
 
     def _match(self, tree: list[_Item], at: int, text: str, position: int) -> Iterator[int]:
-        """Where a match of the rest of a pattern may end, in the order in which Python tries."""
+        """The positions at which a match of the rest of a pattern may end, in Python's order."""
         for index in range(at, len(tree)):
             kind, argument = tree[index]
             if kind != "ONE":
@@ -99,7 +99,7 @@ class Steps:
         yield position
 
     def _one(self, kind: str, argument: Any, text: str, position: int) -> Iterator[int]:
-        """Where one item of a pattern that may match in several ways, or nothing, may end."""
+        """The positions at which one item of a pattern may end; it may match in several ways, or nothing."""
         self.count += 1
         match kind:
             case "MAX_REPEAT" | "MIN_REPEAT" | "POSSESSIVE_REPEAT":
@@ -185,7 +185,7 @@ def _item(kind: str, argument: Any, every: bool) -> _Item:
 
 
 def _fits(kind: str, argument: Any, every: bool, character: str) -> bool:
-    """Whether an item that matches one character matches this one."""
+    """True if an item that matches one character matches this one."""
     match kind:
         case "LITERAL":
             return ord(character) == argument

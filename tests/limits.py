@@ -21,7 +21,7 @@ class Waitable(Protocol):
     """An event of `threading` or of `multiprocessing`."""
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Whether it was set within this time."""
+        """True if it was set within this time."""
         ...
 
 
@@ -32,7 +32,7 @@ async def within_limit(work: Awaitable[T], limit: float = LIMIT) -> T:
 
 
 def _started(function: Callable[..., T], args: tuple[Any, ...]) -> Future[T]:
-    """What a function will return that runs in a thread of its own.
+    """Start a function in a new thread; return the future of its result.
 
     The thread is a daemon and belongs to no pool, so a function that never returns cannot keep the test from
     ending, as it does with `asyncio.to_thread`.
@@ -51,7 +51,7 @@ def _started(function: Callable[..., T], args: tuple[Any, ...]) -> Future[T]:
 
 
 async def in_thread(function: Callable[..., T], *args: Any, limit: float = LIMIT) -> T:
-    """Run a function that blocks in a thread of its own, and fail if it takes longer than the limit."""
+    """Run a function that blocks in a new thread, and fail if it takes longer than the limit."""
     outcome = _started(function, args)
     try:
         return await within_limit(asyncio.wrap_future(outcome), limit)
@@ -118,7 +118,7 @@ def eventually(condition: Callable[[], object], what: str) -> None:
 
 
 async def comes_true(condition: Callable[[], object], what: str) -> None:
-    """Wait, while the loop goes on, until a condition holds, and fail by the name `what` if it does not."""
+    """Wait, while the loop runs, until a condition holds, and fail by the name `what` if it does not."""
     end = time.monotonic() + LIMIT
     while not condition():
         assert time.monotonic() < end, f"{what}: not within {LIMIT:g} s"

@@ -1,4 +1,4 @@
-"""What a person would see at once on a page, measured in the browser, whatever fonts there are."""
+"""Visual faults of a page that a person sees at once, measured in the browser with any fonts."""
 
 from __future__ import annotations
 
@@ -80,5 +80,5 @@ _MEASURE = r"""
 
 
 async def faults_of(page: Page) -> list[str]:
-    """What is cut off, tiny, faint, missing, without colours, or over something else."""
+    """Elements that are cut off, tiny, faint, missing, without colours, or over other ones."""
     return await page.evaluate(_MEASURE)

@@ -1,4 +1,4 @@
-"""What the check says of the expressions on a page, and what of that the page shows."""
+"""Findings about the expressions on a page, and those of them that the page shows."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from tests.samples import TERSE
 
 @dataclass
 class Shown:
-    """What a page shows.
+    """The contents of a page.
 
     Attributes:
-        text: all that it prints.
+        text: its whole output.
         named: the expressions that it gives a name.
-        states: what it runs, each with the state that it runs it with.
+        states: the expressions that it runs, each with its state.
     """
 
     text: str = ""
@@ -52,14 +52,14 @@ class Shown:
                 yield whole
 
     def findings(self, page: str) -> list[str]:
-        """What the check says of them that the page does not show."""
+        """The findings about them that the page does not show."""
         reports = [check_all(whole, state=self.states.get(whole)) for whole in self.wholes()]
         found = [issue for one in reports for issue in (*one.errors, *one.warnings, *one.infos)]
         found = [issue for issue in found if issue.code not in TERSE]
         return list(dict.fromkeys(str(issue) for issue in found if not self._shows(issue, page)))
 
     def _shows(self, issue: ContractIssue, page: str) -> bool:
-        """Whether a page shows a finding, or the use of a key that no step reads."""
+        """True if a page shows a finding, or the use of a key that no step reads."""
         used = (f"'{issue.key}'", f'Did you mean "{issue.key}"?')
         return bool(
             issue.message in self.text

@@ -36,5 +36,5 @@ def every(n: int, cases: Iterable[Any], *, before_changes: int = 1) -> list[Any]
 
 
 def examples(count: int) -> int:
-    """So many random examples; before each change a third of them, at least three."""
+    """The number of random examples; before each change a third of them, at least three."""
     return max(count // 3, 3) if _sampled else count

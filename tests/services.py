@@ -38,7 +38,7 @@ def quick_folder() -> Generator[Path, None, None]:
 
 
 def program(name: str) -> str | None:
-    """Where a program is, if it is on this machine."""
+    """The path of a program, if it is on this machine."""
     if found := shutil.which(name):
         return found
     # Debian keeps PostgreSQL's off the path, and Google its emulator.
@@ -97,7 +97,7 @@ async def cancelled_after(steps: int, work: Coroutine[Any, Any, object]) -> None
 
 
 def free_port() -> int:
-    """A port that nobody listens on, and that is given to nobody else while a connection from it ends.
+    """A port on which no process listens, reserved while a connection from it ends.
 
     That takes Linux a minute, and a server that says so (`SO_REUSEADDR`) may listen there meanwhile.
     """

@@ -42,7 +42,7 @@ SLOWER: Final = 6
 
 @dataclass
 class Outcomes:
-    """What became of each test: pytest notes it, and a file keeps it for the process that started pytest."""
+    """The outcome of each test: pytest notes it, and a file keeps it for the process that started pytest."""
 
     seconds: dict[str, float] = field(default_factory=dict[str, float])
     failed: dict[str, str] = field(default_factory=dict[str, str])
@@ -68,7 +68,7 @@ class Outcomes:
 
     @classmethod
     def read(cls, path: Path) -> Outcomes:
-        """What another process kept."""
+        """The results that another process stored."""
         return cls(**json.loads(path.read_text(encoding="utf-8")))
 
 
@@ -94,9 +94,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def run(command: Sequence[str], limit: float) -> int | None:
-    """Run a program, and return with what it ended, or None if it did not end within so many seconds.
+    """Run a program, and return its exit code, or None if it did not end within so many seconds.
 
-    It has a process group of its own, so that all that it started ends with it.
+    It has its own process group, so that all that it started ends with it.
     """
     process = subprocess.Popen(command, start_new_session=True)
     try:

@@ -71,7 +71,7 @@ def _taking(names: Sequence[str], first: str = "", kind: str = "def", gives: str
 
 
 async def _called(agent: Agent[Any], **arguments: object) -> object:
-    """What the agent's tool gives."""
+    """The result of the agent's tool."""
     run = await agent.run("hi", backend=mock_backend({"a": [call_tool("taking", **arguments), "ok"]}))
     (result,) = [answer.result for event in run for answer in event.tool_responses]
     return result

@@ -124,7 +124,7 @@ def test_an_unknown_benchmark_is_refused(capsys: pytest.CaptureFixture[str]) -> 
     ],
 )
 def test_a_figure_stands_beside_its_target(figure: Figure, met: bool | None, shown: str) -> None:
-    """A ratio or a time is held against its target; without one nothing is said."""
+    """A ratio or a time is compared with its target; a figure without a target has no verdict."""
     assert figure.met is met
     assert line("name", figure).rstrip().endswith(shown)
 

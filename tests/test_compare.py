@@ -42,7 +42,7 @@ def test_what_is_shown_was_written_down_with_the_versions_that_the_page_names() 
 
 
 def test_what_pyright_said_is_no_output(tmp_path: Path) -> None:
-    """What a type checker said of a program stands before what it printed, and is told apart."""
+    """The findings of a type checker stand before the output of a program, separate from it."""
     program = tmp_path / "key_langgraph.py"
     program.with_suffix(".txt").write_text("pyright: no such key\nrun: KeyError\n", encoding="utf-8")
     assert shown(program) == "run: KeyError\n"

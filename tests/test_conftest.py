@@ -44,7 +44,7 @@ def test_this_machine_stays_reachable() -> None:
 
 
 def test_a_connection_ends_with_its_loop() -> None:
-    """What is left open in a loop is closed when that ends, and not when garbage is collected."""
+    """Connections that are open when a loop ends are closed then, and not at garbage collection."""
     left: list[object] = []
     with socket.create_server(("127.0.0.1", 0)) as server:
 
@@ -61,7 +61,7 @@ def test_a_connection_ends_with_its_loop() -> None:
 
 
 def test_the_log_handler_of_absl_holds_no_stream_of_pytest() -> None:
-    """It would close the stream when a test sets up logging while its own output is captured."""
+    """The log handler of absl must not close the stream that captures a test's output."""
     absl: Any = importlib.import_module("absl.logging")
     assert absl.get_absl_handler().python_handler.stream is sys.__stderr__
 
@@ -128,7 +128,7 @@ def test_goes_on():
 
 
 def test_a_test_that_hangs_fails_by_name(tmp_path: Path) -> None:
-    """What waits for ever, in a test or in what it needs, fails at the limit, and the rest still runs."""
+    """A test or fixture that waits forever fails at the limit, and the other tests still run."""
     (tmp_path / "test_hanging.py").write_text(HANGING)
     config = Path(__file__).resolve().parent.parent / "pyproject.toml"
     options = ["-p", "no:cacheprovider", "--timeout=1", "--junit-xml=report.xml"]

@@ -104,7 +104,7 @@ def module_name(path: Path) -> str:
 
 
 def may_import_adk(module: str) -> bool:
-    """Whether this module is one of those that talk to ADK."""
+    """True if this module may import ADK."""
     inside = module.removeprefix("adk_fluent.")
     return any(inside == allowed or inside.startswith(f"{allowed}.") for allowed in MAY_IMPORT_ADK)
 
@@ -170,7 +170,7 @@ HOMES = {
 
 
 def test_each_client_library_is_used_in_its_package() -> None:
-    """That holds for imports in functions and by name, too; those for annotations do not count."""
+    """Client libraries are imported only in their package, even in functions and by name."""
     found = {library: set[str]() for library in HOMES}
     for path in python_files("src"):
         tree = ast.parse(path.read_text())
@@ -226,7 +226,7 @@ def modules_of(path: Path) -> Iterator[tuple[str, str]]:
 
 @cache
 def is_module(name: str) -> bool:
-    """Whether a dotted name is a module of src."""
+    """True if a dotted name is a module of src."""
     at = ROOT / "src" / name.replace(".", "/")
     return at.with_suffix(".py").is_file() or (at / "__init__.py").is_file()
 
@@ -244,7 +244,7 @@ def past_the_interface(imports: Iterable[tuple[str, str]]) -> list[str]:
 
 
 def test_the_adk_backend_is_used_through_its_interface() -> None:
-    """Also by imports for annotations and by names in the table of exports, which the import rules miss."""
+    """Other packages use only the backend's interface, even for annotations and in the table of exports."""
     imports = [pair for path in python_files("src") for pair in modules_of(path)]
     assert sum(imported == f"{ADK_BACKEND}.api" for _, imported in imports) > 30
     assert past_the_interface(imports) == []
@@ -267,19 +267,9 @@ def test_an_import_past_the_interface_is_found() -> None:
 
 
 KNOWN_CIRCLES = (
-    {"analysis.artifact_flow", "analysis.facts"},
-    {"backends.answering", "backends.events", "backends.spending"},
-    {"context.control", "context.spec", "context.view"},
-    {"debug.moments", "debug.recording"},
-    {"debug.playing", "debug.replaying"},
-    {"eval.checking", "eval.suite"},
     {"expr.agent", "expr.preset"},
     {"expr.base", "expr.workflow"},
     {"expr.live", "expr.expression_run", "expr.session", "expr.terminals"},
-    {"ir._generated", "ir.base", "ir.nodes.agents", "ir.tools"},
-    {"middleware.keeping", "middleware.protocol"},
-    {"prompt.spec", "prompt.text"},
-    {"viz.edge_routing", "viz.layout"},
 )
 """Modules that import each other, some of them for annotations alone. No more may come up."""
 
@@ -368,7 +358,7 @@ Place = tuple[str, str]
 
 
 def asserts(node: ast.AST) -> bool:
-    """Whether something in a function can fail a test on purpose: an `assert`, or a block that must raise."""
+    """True if a function can fail a test on purpose: by an `assert`, or a block that must raise."""
     for inside in ast.walk(node):
         if isinstance(inside, ast.Assert):
             return True
@@ -386,7 +376,7 @@ def helpers(node: ast.AST, places: dict[str, Place]) -> set[Place]:
 
 
 def places_in(file: str, tree: ast.Module) -> dict[str, Place]:
-    """What the names of a file mean that are functions of the tests."""
+    """The test functions that the names of a file mean."""
     found: dict[str, Place] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tests."):
@@ -424,7 +414,7 @@ def test_every_test_can_fail() -> None:
 
 
 def test_a_test_that_asserts_nothing_is_found() -> None:
-    """What counts is an assertion, here or in a helper, in this file or another, or that something raises."""
+    """A test asserts if it, or a helper in any file, has an assertion or a block that must raise."""
     helping = "def check(x):\n    assert x\n\ndef look(x):\n    return x\n"
     tests = [
         "from tests.helping import check as held, look",
@@ -446,13 +436,13 @@ RUNS = ("call", "check_call", "check_output", "run")
 
 
 def has_limit(call: ast.Call) -> bool:
-    """Whether a call is given a `timeout=`."""
+    """True if a call has a `timeout=`."""
     given = [keyword.value for keyword in call.keywords if keyword.arg == "timeout"]
     return any(not (isinstance(value, ast.Constant) and value.value is None) for value in given)
 
 
 def may_hang(call: ast.Call) -> str | None:
-    """What a call waits for without a limit, if it does."""
+    """The thing that a call waits for without a limit, if any."""
     match call:
         case ast.Call(
             func=ast.Attribute(attr="to_thread") | ast.Name(id="to_thread"), args=[waits], keywords=[]
@@ -468,7 +458,7 @@ def may_hang(call: ast.Call) -> str | None:
 
 
 def limited_by(call: ast.Call) -> list[ast.expr]:
-    """What `within_limit` is given in a call: a process of the loop takes no `timeout=`."""
+    """The arguments of `within_limit` in a call: a process of the loop takes no `timeout=`."""
     return call.args if isinstance(call.func, ast.Name) and call.func.id == "within_limit" else []
 
 
@@ -511,7 +501,7 @@ def test_nothing_is_waited_for_without_a_limit() -> None:
     ],
 )
 def test_a_wait_without_a_limit_is_found(bad: str, good: str) -> None:
-    """What waits for a thread or a process is found by its line, unless a limit is given."""
+    """A wait for a thread or process without a limit is found by its line."""
     (found,) = without_limit({"tests/test_x.py": f"async def test_a():\n    {bad}"})
     assert found.startswith("tests/test_x.py:2 ")
     assert without_limit({"tests/test_x.py": f"async def test_a():\n    {good}"}) == []

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.newest
 ROOT = Path(__file__).resolve().parent.parent
 
 # A Python that says it is of some version, makes environments of copies of itself, installs nothing, and
-# finds what it is told in the tests it runs; each call but `-c` is noted.
+# finds the given outcome in the tests it runs; each call but `-c` is noted.
 STAND_IN = """#!/bin/sh
 [ "$1" = -c ] || echo "$0 $*" >>"{log}"
 case "$*" in
@@ -67,7 +67,7 @@ class Checkout:
         shutil.copytree(ROOT / "requirements", self.root / "requirements")
 
     def dev(self, *arguments: str, python: str = "", services: str = "") -> subprocess.CompletedProcess[str]:
-        """What `./dev` says."""
+        """The output of `./dev`."""
         path = f"{self.bin}:/usr/bin:/bin"
         return subprocess.run(
             [self.root / "dev", *arguments],
@@ -86,7 +86,7 @@ class Checkout:
 
     @property
     def log(self) -> list[str]:
-        """What the stand-ins were asked to do, line by line."""
+        """The commands that the test doubles received, one a line."""
         return (self.bin.parent / "log").read_text().splitlines()
 
 
@@ -208,7 +208,7 @@ def test_the_fast_tests_failing_does_not_end_the_rest(checkout: Checkout) -> Non
 
 
 def test_one_python_is_enough(checkout: Checkout) -> None:
-    """Where .venv has the oldest Python there is, nothing runs twice."""
+    """If .venv has the oldest Python, nothing runs twice."""
     oldest = stand_in(checkout.bin / "python3", "3.11.0")
     stand_in(checkout.bin / "python3.14", "3.14.1")
     report = checkout.dev("test", "all", python=str(oldest)).stdout.splitlines()[-1]
@@ -228,7 +228,7 @@ def test_a_failure_on_the_oldest_python_is_a_failure(checkout: Checkout) -> None
 
 
 def test_environments_are_made_once_for_each_python(checkout: Checkout) -> None:
-    """Nothing is made again while nothing changed; another oldest Python gets its environment anew."""
+    """An environment is made once; a new oldest Python gets a new one."""
     newest = str(stand_in(checkout.bin / "python3.14", "3.14.1"))
     stand_in(checkout.bin / "python3", "3.11.1")
 
@@ -247,7 +247,7 @@ def test_environments_are_made_once_for_each_python(checkout: Checkout) -> None:
 
 
 def test_another_python_gets_environments_of_its_own(checkout: Checkout) -> None:
-    """`PYTHON` makes them anew when they have another version; without it any that stands will do."""
+    """`PYTHON` replaces environments of another version; without it, any existing one is used."""
     stand_in(checkout.bin / "python3", "3.11.0")
     first, second = (str(stand_in(checkout.bin / f"python3.{n}", f"3.{n}.1")) for n in (14, 15))
 
@@ -331,7 +331,7 @@ def test_survivors_are_tested_again_with_new_tests(toy: Checkout) -> None:
     ],
 )
 def test_mutation_says_what_it_needs(toy: Checkout, arguments: list[str], says: str) -> None:
-    """What cannot be mutated is refused in one line."""
+    """A module that cannot be mutated is refused in one line."""
     ran = toy.dev("mutate", *arguments)
     assert (ran.returncode, ran.stderr) == (1, says)
 
@@ -361,7 +361,7 @@ def test_servers_that_tests_need_are_installed_where_that_is_possible(
 
 
 def test_servers_that_cannot_be_installed_are_named(checkout: Checkout) -> None:
-    """Who is not root hears which packages some tests need, and the tests run."""
+    """Without root rights, `./dev` names the packages that some tests need, and runs the tests."""
     newest = stand_in(checkout.bin / "python3", "3.11.0")
     program(checkout.bin / "id", "echo 1000")
     ran = checkout.dev("test", "x.py", python=str(newest), services="no-such-server:its-package")
@@ -370,7 +370,7 @@ def test_servers_that_cannot_be_installed_are_named(checkout: Checkout) -> None:
 
 
 def test_the_end_names_unstable_tests_and_those_that_were_not_run(checkout: Checkout) -> None:
-    """What a suite could not run is named once more at the end, with the google-adk it was left out on."""
+    """The end of a run names unstable tests, and those that did not run, with their google-adk release."""
     newest = stand_in(
         checkout.bin / "python3",
         "3.11.0",

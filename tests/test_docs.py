@@ -66,7 +66,7 @@ def blocks(page: str) -> Iterator[Block]:
 
 
 def is_output_of(block: Block, previous: Block | None, page: str) -> bool:
-    """Whether a block shows what the Python block right before it prints."""
+    """True if a block shows the output of the Python block right before it."""
     if previous is None or previous.info != "python" or block.info not in ("text", "console", "mermaid"):
         return False
     between = page.splitlines()[previous.last_line : block.first_line - 1]

@@ -1,4 +1,4 @@
-"""Every example program runs as a reader would run it: without a key, and with one on a stand-in."""
+"""Every example program runs as a reader runs it: without a key, and with a key on a scripted model."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ ON_THEIR_OWN = ("pytest_suite", "telemetry")
 
 @pytest.fixture(autouse=True)
 def nothing_is_left_behind() -> Iterator[None]:
-    """What a program says a model costs holds for the process, and so does what it keeps about a user."""
+    """Prices and user values that a program sets stay for the process, so they are reset here."""
     yield
     unregister_price("gemini-2.5-flash-lite")
     shared_services.cache_clear()
 
 
 def printed(path: Path, capsys: pytest.CaptureFixture[str]) -> str:
-    """What a program prints, which runs in this process unless it needs one of its own."""
+    """The output of a program, which runs in this process unless it needs a separate one."""
     if path.stem in ON_THEIR_OWN:
         few = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": "-p adk_fluent.testing.plugin"}
         done = processes.run_file(path, environment=os.environ | few)
@@ -180,7 +180,7 @@ def test_example_asks_gemini_when_there_is_a_key(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """With a key the same program asks Gemini, and copes with answers that nobody foresaw."""
+    """With a key the same program asks Gemini, and accepts unforeseen answers."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GOOGLE_API_KEY", "none")
     monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", gemini.url)

@@ -28,7 +28,7 @@ from adk_fluent.context.spec import Context
 from adk_fluent.errors import ADKFluentError
 from adk_fluent.expr.base import Expr
 from adk_fluent.ir import from_dict, ir_hash, to_dict
-from adk_fluent.ir.node_names import check_name
+from adk_fluent.ir.graph import check_name
 from adk_fluent.ir.predicates import Match
 from adk_fluent.ir.state_keys import is_key
 from adk_fluent.ir.template import Placeholder, is_portable, segments
@@ -82,7 +82,7 @@ def test_regular_expressions_take_linear_time(pattern: str, flags: int) -> None:
 
 @pytest.mark.parametrize("expression", every(8, PATTERNS, before_changes=4), ids=repr)
 def test_the_steps_are_counted_of_the_same_matches(expression: tuple[str, int]) -> None:
-    """What counts the steps finds what Python finds."""
+    """The matcher that counts steps finds the same matches as Python."""
     pattern, flags = expression
     steps = Steps(pattern, flags)
     for text in texts(12):
@@ -225,7 +225,7 @@ def lines(call: Callable[[str], object]) -> Callable[[str], int]:
 
 @pytest.mark.parametrize("parser", PARSERS)
 def test_parsers_take_linear_time(parser: str) -> None:
-    """What reads a text runs lines in proportion to its length, or refuses it."""
+    """A parser runs a number of lines in proportion to the length of the text, or refuses it."""
     cost = lines(PARSERS[parser])
     cost("{once}, for what is imported and kept")
     assert not_linear(cost) == []

@@ -1,4 +1,4 @@
-"""What waits up to a limit gives what it waited for, or says what did not come."""
+"""Waits with a limit return the awaited value, or name what did not come."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def python(program: str) -> Generator[subprocess.Popen[str]]:
 
 
 def fails() -> None:
-    """A function with a `TimeoutError` of its own."""
+    """A function that raises a `TimeoutError` itself."""
     raise TimeoutError("own")
 
 
 async def test_a_function_that_returns_in_time() -> None:
-    """What it returns is given and what it raises is raised, a `TimeoutError` too."""
+    """A function within the limit returns its value or raises its error, even a `TimeoutError`."""
     assert await in_thread(divmod, 7, 2) == in_time(divmod, 7, 2) == (3, 1)
     with pytest.raises(TimeoutError, match="own"):
         await in_thread(fails)
@@ -40,7 +40,7 @@ async def test_a_function_that_returns_in_time() -> None:
 
 
 async def test_a_function_that_does_not() -> None:
-    """It fails the test, which goes on, and so does its thread."""
+    """A function over the limit fails the test, and does not block its end."""
     never = threading.Event()
     with pytest.raises(AssertionError, match=r"did not return within 0\.01 s"):
         await in_thread(never.wait, LIMIT, limit=0.01)
@@ -50,7 +50,7 @@ async def test_a_function_that_does_not() -> None:
 
 
 def test_a_line_of_a_process() -> None:
-    """The first line with the words is given, and the process goes on."""
+    """The first line with the words is returned, and the process continues."""
     with python("print('one'); print('two: 2'); print('three')") as process:
         assert line_with("two", process) == "two: 2\n"
         last_words(process)
@@ -58,6 +58,6 @@ def test_a_line_of_a_process() -> None:
 
 
 def test_a_line_that_never_comes() -> None:
-    """All that the process wrote is told."""
+    """The failure shows all that the process wrote."""
     with python("print('one')") as process, pytest.raises(AssertionError, match=r"wrote 'one\\n' and closed"):
         line_with("two", process)

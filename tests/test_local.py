@@ -42,7 +42,7 @@ Topic = Literal["booking", "billing", "technical"]
 
 
 class Triage(BaseModel):
-    """What a support desk wants to know first."""
+    """The answer of a support desk's first agent."""
 
     topic: Topic
     urgent: bool

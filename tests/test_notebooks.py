@@ -1,4 +1,4 @@
-"""What a notebook shows of expressions, reports and runs: pictures, and tables without scripts."""
+"""Notebook output of expressions, reports and runs: pictures, and tables without scripts."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Shown(HTMLParser):
 
 
 def shown(value: Any) -> Shown:
-    """What a notebook shows of a value as a table."""
+    """The table that a notebook shows for a value."""
     return Shown(value._repr_html_())
 
 
@@ -164,7 +164,7 @@ async def test_a_run_is_readable() -> None:
 
 
 async def test_a_run_that_waits_or_failed_says_so() -> None:
-    """What the run waits for is listed, and an event that reports a failure tells it."""
+    """The table of a run lists the questions it waits for, and the errors of failure events."""
     waiting = await gate(lambda state: True, message=f"Send it? {HOSTILE}").run("hi", backend=mock_backend())
     assert shown(waiting).rows[-1][:3] == ["gate", "approval", f"Send it? {HOSTILE}"]
     with pytest.raises(RunError) as failed:
@@ -179,7 +179,7 @@ async def test_a_preview_is_text() -> None:
 
 
 def test_long_texts_are_cut() -> None:
-    """A cell holds a part of a text that goes on and on."""
+    """A cell holds only a part of a long text."""
     page = shown(Agent("a").instruct("x" * 10_000).llm_anatomy())
     assert len(page.rows[0][1]) == 2_000
     assert page.rows[0][1].endswith("…")

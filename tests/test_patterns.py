@@ -81,7 +81,7 @@ async def test_a_supervisor_sends_back() -> None:
 
 
 async def test_a_debate_goes_in_turn_and_the_judge_hears_it_all() -> None:
-    """Each speaks once a round, hears the others, and the judge's answer is the answer."""
+    """Each debater speaks once a round and sees the other texts; the judge's answer is the result."""
     talk = debate(Agent("pro"), Agent("con"), judge=Agent("judge"), rounds=2)
     backend = mock_backend({"pro": ["p1", "p2"], "con": ["c1", "c2"], "judge": "pro wins"}, exhaust="error")
     result = await talk.run("Tea or coffee?", backend=backend)

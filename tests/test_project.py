@@ -1,4 +1,4 @@
-"""What surrounds the code: files that a hosting service reads, releases, badges, the source archive."""
+"""Files around the code: those of the hosting service, releases, badges, the source archive."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ GOOD = """# Changelog
 
 
 def git(folder: Path, *arguments: str) -> None:
-    """Run git there, as somebody."""
+    """Run git there under a fixed name."""
     who = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
     subprocess.run(["git", *who, *arguments], cwd=folder, check=True, capture_output=True, timeout=LIMIT)
 
@@ -267,7 +267,7 @@ def test_tests_run_from_the_archive(unpacked: Path) -> None:
 
 
 def test_the_wheel_of_the_archive_is_the_library(unpacked: Path, tmp_path: Path) -> None:
-    """What is installed from the archive has every file of the package, its plugin and its addresses."""
+    """The wheel from the archive has every file of the package, its plugin and its URLs."""
     import zipfile
 
     from hatchling.builders.wheel import WheelBuilder

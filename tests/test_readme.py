@@ -19,7 +19,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def run_as_file(source: str, folder: Path) -> str:
-    """What `python first.py` prints, with neither key nor network settings in the environment."""
+    """The output of `python first.py` with neither key nor network settings in the environment."""
     (folder / "first.py").write_text(source)
     given = {"PATH": os.environ["PATH"], "HOME": str(folder), "PYTHONPATH": str(ROOT / "src")}
     command = [sys.executable, "-W", "error::SyntaxWarning", "first.py"]

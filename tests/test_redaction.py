@@ -272,7 +272,7 @@ OPAQUE = bytes(range(128, 256)) * 2
 
 @pytest.mark.parametrize("kind", ["image/png", "audio/pcm;rate=16000", "video/mp4"])
 def test_pictures_and_sounds_stay(kind: str) -> None:
-    """Pictures, sounds and videos are kept, since nobody writes text into them; so is what has no type."""
+    """Pictures, sounds and videos are kept, since they hold no text; so are files without a type."""
     for held in (
         {"data": _base64(b"\0\1" + OPAQUE), "mime_type": kind},
         {"signature": _base64(b"\0\1" + OPAQUE)},
@@ -282,7 +282,7 @@ def test_pictures_and_sounds_stay(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["application/x-brotli", "application/octet-stream", "application/pdf"])
 def test_other_files_that_are_no_text_are_left_out(kind: str) -> None:
-    """What cannot be read, such as an encrypted file, is left out, and the note says its type."""
+    """A file that cannot be read, such as an encrypted one, is left out, and a note says its type."""
     made = redactor()({"data": _base64(b"\0\1" + OPAQUE), "mime_type": kind})
     assert base64.b64decode(made["data"]).decode().startswith(f"[left out: {kind}, 258 bytes, sha256 ")
 
@@ -328,7 +328,7 @@ def _said(text: str) -> str:
 @settings(max_examples=examples(200), deadline=None)
 @given(st.text(alphabet='ab=:"{}[]/@?&\\ \n-_1', max_size=60).map(_said))
 def test_redacting_again_changes_nothing(text: str) -> None:
-    """What was redacted is redacted the same when it is read again, and the JSON it is in stays JSON."""
+    """Redacting a text twice gives the same text, and JSON stays JSON."""
     redacted = redactor()
     once = redacted({"a": text, "b": json.dumps({"password": text})})
     assert redactor()(once) == once

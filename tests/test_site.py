@@ -86,7 +86,7 @@ def test_assistants_get_the_same_pages() -> None:
 
 
 def test_the_pictures_of_the_landing_page_are_of_its_code() -> None:
-    """They show its expression, and what the check prints today: `python -m docgen.terminal` draws both."""
+    """`python -m docgen.terminal` draws the page's expression and the check's output in the pictures."""
     landing = ModuleType("landing")
     code = re.findall(r"^```python\n(.*?)^```", (DOCS / "index.md").read_text(encoding="utf-8"), re.M | re.S)
     exec(code[0], vars(landing))
@@ -122,7 +122,7 @@ def test_each_command_has_an_example_that_it_takes(command: str) -> None:
 
 
 def build(folder: Path) -> Path:
-    """The site, built in a folder of its own from what lies in the repository."""
+    """The site, built in a temporary folder from the files of the repository."""
     for name in ("docs", "docgen", "examples"):
         shutil.copytree(ROOT / name, folder / name)
     shutil.copy(ROOT / "mkdocs.yml", folder)
@@ -208,7 +208,7 @@ def broken_links(site: Mapping[str, str], files: set[str]) -> list[str]:
 
 
 def fetched(html: str) -> list[str]:
-    """What a page loads from another host when it is opened."""
+    """The URLs that a page loads from other hosts when it is opened."""
     loading = (
         r'<(?:script|img|iframe)\b[^>]*\bsrc="(https?:[^"]*)"'
         r'|<link\b[^>]*rel="stylesheet"[^>]*href="(https?:[^"]*)"'
@@ -271,7 +271,7 @@ async def test_pages_look_right(site: Path, browser: Browser, width: int) -> Non
 
 @in_browser
 async def test_what_looks_wrong_is_found(browser: Browser) -> None:
-    """Each fault that a person would see is told."""
+    """The check reports each fault that a person would see."""
     page = await new_page(browser, viewport={"width": 390, "height": 800})
     wrong = {
         '<p style="width: 999px">wide</p>': 'p "wide" runs out of the screen',
@@ -336,7 +336,7 @@ LOOKED_FOR = {
 
 @in_browser
 async def test_the_search_finds_the_page_for_a_task(site: Path, browser: Browser) -> None:
-    """What is typed into the search finds the page that says how; a name finds its entry in the reference."""
+    """A task typed into the search finds its page; a name finds its entry in the reference."""
     found: dict[str, list[str]] = {}
     with serving(site) as url:
         page = await new_page(browser)

@@ -87,7 +87,7 @@ def test_a_suite_that_passes_is_green(suite: Suite) -> None:
 
 
 def test_a_test_that_fails_twice_is_a_failure(suite: Suite) -> None:
-    """It runs once more, alone, and its error stands in the last lines."""
+    """A failed test runs once more, alone, and its error stands in the last lines."""
     code, lines, _ = suite.run(PASSES + FAILS)
     assert code == 1
     assert "== once more, alone: test_toy.py::test_fails" in lines
@@ -96,7 +96,7 @@ def test_a_test_that_fails_twice_is_a_failure(suite: Suite) -> None:
 
 
 def test_a_test_that_fails_at_first_only_is_unstable(suite: Suite) -> None:
-    """It is named with its first error, and does not make the run red."""
+    """An unstable test is named with its first error, and the run still passes."""
     code, lines, _ = suite.run(PASSES + FAILS_ONCE.replace("{n}", ""))
     assert code == 0
     assert lines[-2] == "unstable: test_toy.py::test_once: ValueError: at first"
@@ -120,7 +120,7 @@ def test_more_than_ten_failures_are_not_repeated(suite: Suite) -> None:
 
 
 def test_a_test_that_hangs_fails_by_its_name(suite: Suite) -> None:
-    """Its own limit ends it, with the stacks of its process, whatever its threads wait for."""
+    """A test's own limit ends it with the stacks of its process, even if its threads wait."""
     code, lines, errors = suite.run(PASSES + HANGS, *STACKS_AFTER_A_SECOND)
     assert code == 1
     assert lines[-2].startswith("FAILED test_toy.py::test_hangs: worker 'gw0' crashed while running")
@@ -138,7 +138,7 @@ def test_a_suite_that_hangs_ends_with_its_stacks(suite: Suite) -> None:
 
 
 def test_a_suite_without_tests_is_a_failure(suite: Suite) -> None:
-    """Where nothing ran, nothing was proved."""
+    """A suite without tests fails."""
     code, lines, _ = suite.run("")
     assert code == 1
     assert lines[-1] == "== result: 0 passed, no test was found"
@@ -224,7 +224,7 @@ def test_beside_busy_processes_tests_have_more_time(
 
 
 def _busy() -> int:
-    """How many busy processes this one has."""
+    """The number of busy child processes."""
     command = ["ps", "-o", "args=", "--ppid", str(os.getpid())]
     listed = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, check=False).stdout
     return listed.count("while True: pass")
@@ -244,7 +244,7 @@ def test_a_sample_of_the_cases_of_a_kind_runs_before_each_change() -> None:
 def test_a_sample_has_a_third_of_the_random_examples(
     monkeypatch: pytest.MonkeyPatch, expression: str, counts: list[int]
 ) -> None:
-    """Where the rest of the cases is left out, so are most examples, and nowhere else."""
+    """Only a sample of the cases also takes a third of the random examples."""
     monkeypatch.setattr(sampling, "_sampled", False)  # and, when this ends, as it was
     options = {"markexpr": expression}
     sampling.begin(cast(pytest.Config, SimpleNamespace(getoption=options.get)))

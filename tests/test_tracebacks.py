@@ -1,4 +1,4 @@
-"""What a traceback of our errors shows: the lines of the caller, and nothing of the library or of ADK."""
+"""Tracebacks of our errors show the lines of the caller, and none of the library or of ADK."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ A, B = Agent("a", "m").instruct("Say A."), Agent("b", "m").instruct("Say B.")
 
 
 class Ticket(BaseModel):
-    """What is wrong."""
+    """A ticket about a problem."""
 
     team: str
 
@@ -95,7 +95,7 @@ def modules(error: BaseException) -> list[str]:
 
 @pytest.mark.parametrize("mistake", MISTAKES.values(), ids=MISTAKES)
 def test_a_traceback_is_the_callers(mistake: Callable[[], object]) -> None:
-    """Of the library there is the called function at most; all else, causes included, is the caller's."""
+    """A traceback has at most the called function of the library; all other frames are the caller's."""
     error = error_of(mistake)
     ours = [name for name in modules(error) if name != __name__]
     assert len(ours) <= 2
@@ -113,7 +113,7 @@ def test_a_traceback_is_the_callers(mistake: Callable[[], object]) -> None:
     ("name", "place"), [("a tool that raises", "look_up"), ("a step that raises", "broken")]
 )
 def test_the_lines_of_the_callers_function_stay(name: str, place: str) -> None:
-    """What a function of the caller raised is the cause, with its frame and that alone."""
+    """The error of a caller's function is the cause, with only the frame of that function."""
     error = error_of(MISTAKES[name])
     assert isinstance(error, ToolError | StepError)
     assert error.__cause__ is not None

@@ -1,4 +1,4 @@
-"""Who sees what a step says, inferred from where it stands."""
+"""The visibility of each step's answers, inferred from its place in the tree."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def nothing(state: object) -> None:
     ids=repr,
 )
 def test_the_place_decides(expression: Expr[Any], seen: str) -> None:
-    """Whoever speaks last on some way through the tree is visible, everybody else is internal."""
+    """The agents that may speak last are visible to the user; all others are internal."""
     assert users(expression) == seen
     internal = [name for name, who in infer_visibility(expression).items() if who == "internal"]
     assert set(internal) == {name for name in infer_visibility(expression) if name in "abcd"} - set(seen)
@@ -114,20 +114,20 @@ def test_show_and_hide_win_over_the_place() -> None:
 
 
 def test_policies_hold_for_what_is_inside() -> None:
-    """`.transparent()` shows everybody inside; `.filtered()` and `.annotated()` change nobody."""
+    """`.transparent()` shows all agents inside; `.filtered()` and `.annotated()` change no visibility."""
     assert users((a >> b).transparent() >> c) == "abc"
     assert users((a >> b.hide()).transparent()) == "a"
     assert users((a >> b).filtered()) == users((a >> b).annotated()) == "b"
 
 
 def test_a_gate_and_what_stands_around_it() -> None:
-    """Who speaks before a gate is internal like before any step, as an agent speaks after it."""
+    """An agent before a gate is internal if another agent speaks after the gate."""
     seen = infer_visibility(a >> gate(always, message="Send it?") >> b)
     assert (seen["a"], seen["gate"], seen["b"]) == ("internal", "user", "user")
     assert infer_visibility(a >> gate(always))["a"] == "user"
 
 
-def test_a_delegate_takes_the_class_of_who_hands_over() -> None:
+def test_a_delegate_has_the_visibility_of_its_parent() -> None:
     """Agents that get control by a transfer are seen as their parent is, unless they say otherwise."""
     assert users(a.delegate(b, c).hide() >> d) == "d"
     assert users(a.delegate(b.hide(), c)) == "ac"
@@ -135,9 +135,9 @@ def test_a_delegate_takes_the_class_of_who_hands_over() -> None:
 
 
 def standing_in(expression: Expr[Any]) -> str:
-    """The agents whose words are the answer when nobody visible speaks, in one word."""
-    sights = outlet_of(expression.node).sights
-    return "".join(name for name, sight in sorted(sights.items()) if sight.stands_in)
+    """The agents whose text is the answer if no visible agent speaks, in one word."""
+    by_author = outlet_of(expression.node).by_author
+    return "".join(name for name, seen in sorted(by_author.items()) if seen.stands_in)
 
 
 @pytest.mark.parametrize(
@@ -160,15 +160,15 @@ def standing_in(expression: Expr[Any]) -> str:
     ],
     ids=repr,
 )
-def test_who_has_the_last_word_when_steps_are_skipped(expression: Expr[Any], found: str) -> None:
+def test_the_answer_when_later_steps_are_skipped(expression: Expr[Any], found: str) -> None:
     """An internal agent stands in where all that may speak to the user after it can be skipped."""
     assert standing_in(expression) == found
 
 
 def blanked(expression: Expr[Any]) -> str:
     """The agents whose words are blanked for the caller, in one word."""
-    sights = outlet_of(expression.node).sights
-    return "".join(name for name, sight in sorted(sights.items()) if sight.blanked and name in "abcd")
+    by_author = outlet_of(expression.node).by_author
+    return "".join(name for name, seen in sorted(by_author.items()) if seen.blanked and name in "abcd")
 
 
 def test_the_nearest_policy_holds() -> None:
@@ -182,29 +182,29 @@ def test_the_nearest_policy_holds() -> None:
     assert blanked((a >> b).filtered().transparent()) == ""
 
 
-def test_who_is_not_in_the_tree_runs_inside_a_tool() -> None:
+def test_unknown_authors_run_inside_a_tool() -> None:
     """Authors that a tree does not know are internal, but the user and ADK itself; all is seen of nothing."""
     outlet = outlet_of((a >> b).filtered().node)
-    assert outlet.sight("inside") == StepVisibility("internal", blanked=True)
-    assert outlet.sight("user") == outlet.sight("model") == StepVisibility("user")
-    assert outlet_of(S.set(x=1).node).sight("anybody") == StepVisibility("user")
+    assert outlet.visibility_of("inside") == StepVisibility("internal", blanked=True)
+    assert outlet.visibility_of("user") == outlet.visibility_of("model") == StepVisibility("user")
+    assert outlet_of(S.set(x=1).node).visibility_of("anybody") == StepVisibility("user")
 
 
 class Holds(BaseAgent):
     """An agent written by hand, of which only its name is known."""
 
 
-def test_who_is_not_in_the_tree_may_be_run_by_a_native_agent() -> None:
-    """What such an agent runs without having it below itself is for whom the agent is."""
+def test_agents_inside_a_native_agent_have_its_visibility() -> None:
+    """An agent that a native agent runs from outside the tree has the visibility of the native agent."""
     last = outlet_of((a >> Holds(name="holds")).node)
-    assert last.sight("held").visibility == "user"
+    assert last.visibility_of("held").visibility == "user"
     assert last.inside == StepVisibility("internal")
     hidden = outlet_of((adopt(Holds(name="holds")).hide() >> a).filtered().node)
-    assert hidden.sight("held").visibility == "internal"
-    assert hidden.sight("held").blanked
+    assert hidden.visibility_of("held").visibility == "internal"
+    assert hidden.visibility_of("held").blanked
     assert hidden.inside.blanked
     two = adopt(Holds(name="one")) >> Holds(name="two")
-    assert outlet_of(two.node).sight("held").visibility == "internal"  # nobody knows whose it is
+    assert outlet_of(two.node).visibility_of("held").visibility == "internal"  # its native agent is unknown
 
 
 def test_the_plugin_is_found_by_its_public_name() -> None:
@@ -220,7 +220,7 @@ def test_a_reused_agent_is_judged_at_each_place() -> None:
     assert (seen["a"], seen["a_2"]) == ("internal", "user")
 
 
-def test_it_takes_what_was_built() -> None:
+def test_a_built_agent_has_the_visibility_of_its_expression() -> None:
     """An expression, its node, the agent and the app built of it give the same map."""
     pipeline = FanOut(a, b) >> c
     maps = [infer_visibility(x) for x in (pipeline, pipeline.to_ir(), pipeline.build(), pipeline.to_app())]

@@ -45,13 +45,13 @@ class Odd:
 
 
 def named(path: str) -> Any:
-    """What an import path names."""
+    """The object at an import path."""
     module, _, name = path.partition(":")
     return getattr(import_module(module), name)
 
 
 def refusal(made: Any, given: dict[str, object]) -> str:
-    """What a constructor says to arguments that it refuses; nothing where it takes them."""
+    """The message with which a constructor refuses arguments; empty if it takes them."""
     try:
         made(**given)
     except ADKFluentError as error:

@@ -23,6 +23,7 @@ from adk_fluent.backends.stand_ins import in_form
 from adk_fluent.cli import convert as convert_module
 from adk_fluent.cli.convert import scripts
 from adk_fluent.ir.tools import loop_enders
+from adk_fluent.testing import mock_backend
 from tests.adopt.projects import look_up, shell
 from tests.cli.commands import Cli
 
@@ -335,6 +336,84 @@ async def test_what_two_native_runs_do_differently_is_not_compared_and_said() ->
     (line,) = await run_alike(native, adopt(other))
     assert "Sort." in line
     assert "Drop." in line
+
+
+class Trip(BaseModel):
+    """A typed answer with a field that may be missing."""
+
+    name: str
+    start: str | None = None
+
+
+async def test_an_adopted_agent_stores_its_typed_answer_as_adk_does() -> None:
+    """ADK leaves fields that are `None` out; an expression stores them, which is compared as the same."""
+    native = LlmAgent(name="planner", output_schema=Trip, output_key="trip")
+    script = {"planner": '{"name": "Ulm"}'}
+    result = await adopt(native).run("go", backend=mock_backend(script))
+    assert result.state["trip"] == {"name": "Ulm"}
+    fluent = Agent("planner").returns(Trip).writes("trip")
+    result = await fluent.run("go", backend=mock_backend(script))
+    assert result.state["trip"] == {"name": "Ulm", "start": None}
+    assert await run_alike(native, fluent, answers=script) == []
+
+
+SETTING_UP = """\
+from google.adk.agents import BaseAgent, LlmAgent, SequentialAgent
+
+def set_up(callback_context):
+    if "settings" not in callback_context.state:
+        callback_context.state["more"] = {"database": "one"}
+    callback_context.state["settings"] = callback_context.state["more"]["database"]
+
+class Story(BaseAgent):
+    async def _run_async_impl(self, ctx):
+        async for event in self.sub_agents[0].run_async(ctx):
+            yield event
+
+def anything(query: str, tool_context) -> str:
+    \"""Ask anything.\"""
+    return str(eval("tool_context"))
+
+teller = LlmAgent(name="teller", instruction="Tell of {topic} in {language}.")
+story = Story(name="story", sub_agents=[teller])
+asker = LlmAgent(name="asker", instruction="Use {settings}.", before_agent_callback=set_up, tools=[anything])
+root_agent = SequentialAgent(name="root", sub_agents=[asker, story])
+"""
+
+
+def test_a_proof_finds_a_state_with_which_the_project_runs(cli: Cli, tmp_path: Path) -> None:
+    """A made-up key may stop a callback from its setup; which keys a class needs is known only in a run."""
+    (tmp_path / "setting.py").write_text(SETTING_UP)
+    done = cli("convert", "setting.py", "--verify")
+    assert done.code == 0, done.err
+    assert "verified" in done.err
+    (tmp_path / "broken.py").write_text(SETTING_UP.replace('["more"]["database"]', '["more"].nothing'))
+    done = cli("convert", "broken.py", "--verify")
+    assert done.code == 1
+    assert "Not verified: the project itself fails in a run with a scripted model: " in done.err
+    assert "differs" not in done.err
+
+
+GRADED = """\
+from google.adk.agents import LlmAgent
+from pydantic import BaseModel, Field
+
+class Score(BaseModel):
+    grade: str = Field(pattern="PATTERN")
+
+root_agent = LlmAgent(name="grader", instruction="Grade it.", output_schema=Score, output_key="score")
+"""
+
+
+def test_a_proof_makes_up_an_answer_from_a_list_of_texts(cli: Cli, tmp_path: Path) -> None:
+    """Of a pattern that lists texts, the first; for another pattern, the line says what is missing."""
+    (tmp_path / "graded.py").write_text(GRADED.replace("PATTERN", "^(pass|fail)$"))
+    assert cli("convert", "graded.py", "--verify").code == 0
+    (tmp_path / "coded.py").write_text(GRADED.replace("PATTERN", "^[A-Z]{3}[0-9]$"))
+    done = cli("convert", "coded.py", "--verify")
+    assert done.code == 1
+    assert "Not verified: The script cannot make up an answer of 'grader': grade is 'text'" in done.err
+    assert "responses=" not in done.err
 
 
 def runs(*events: str, **state: Any) -> run_comparison.Played:

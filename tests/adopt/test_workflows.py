@@ -118,6 +118,55 @@ def test_a_way_that_leads_straight_to_where_the_others_meet() -> None:
     assert adopt(made).check().ok
 
 
+def test_ways_of_which_only_some_meet_again() -> None:
+    """One way gives up; what the others write is certainly there behind them."""
+    from google.adk.workflow import DEFAULT_ROUTE, START
+
+    car, home = agent("car", output_key="x"), agent("home", output_key="x")
+    letter = agent("letter", instruction="{x} {nobody}")
+    made = graph(
+        (
+            START,
+            agent("first", output_key="draft"),
+            choose,
+            {"c": car, "h": home, DEFAULT_ROUTE: agent("no")},
+        ),
+        (car, letter),
+        (home, letter),
+    )
+    report = adopt(made).check()
+    assert [(issue.agent, issue.key) for issue in [*report.errors, *report.warnings]] == [
+        ("letter", "nobody")
+    ]
+    outer, inner = [node for node in walk(adopt(made).node) if isinstance(node, RouteNode)]
+    assert [test.__name__ for test, _ in outer.rules] == ["it chooses 'c' or 'h'"]
+    assert {node.name for node in walk(inner)} >= {"car", "home"}
+    adopt(made).build()
+
+
+def test_a_loop_with_two_ways_out_and_two_back() -> None:
+    """A loop may succeed or give up, and each way out has its own steps."""
+    from google.adk.workflow import START
+
+    judge, end = agent("judge", output_key="draft"), agent("end", instruction="{draft} {nobody}")
+    ways: Any = {"again": judge, "once_more": judge, "done": end, "failed": agent("sorry")}
+    made = graph((START, judge, choose, ways))
+    assert kinds(made).count(LoopNode) == kinds(made).count(RouteNode) == 1
+    assert [(issue.agent, issue.key) for issue in adopt(made).check().errors] == [("end", "nobody")]
+
+
+def test_an_edge_for_several_values() -> None:
+    """The route shows all of them."""
+    from google.adk.workflow import START, Edge, FunctionNode
+
+    first, step = agent("first", output_key="draft"), FunctionNode(func=choose)
+    end = agent("end", instruction="{nobody}")
+    made = graph((START, first, step), Edge(from_node=step, to_node=end, route=["a", "b"]))
+    assert [(issue.agent, issue.key) for issue in adopt(made).check().errors] == [("end", "nobody")]
+    [route] = [node for node in walk(adopt(made).node) if isinstance(node, RouteNode)]
+    assert route.rules[0][0].__name__ == "it chooses 'a' or 'b'"
+
+
 def test_a_fan_out_that_is_joined_and_a_loop() -> None:
     """What is written in a branch is there after the join; a way back is a loop."""
     from google.adk.workflow import START, JoinNode

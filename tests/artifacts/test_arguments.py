@@ -1,4 +1,4 @@
-"""What `A` takes, and what it refuses, when an expression is written."""
+"""Arguments of `A` that are accepted or refused when an expression is written."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def operation(step: Any) -> object:
     return step.node.operation
 
 
-def test_what_is_left_out() -> None:
+def test_defaults_of_arguments() -> None:
     """The key is the file's own name; the type follows from the ending; the scope is the session."""
     assert operation(A.publish("a/report.md")) == Publish(filename="a/report.md", key="report")
     assert operation(A.snapshot("user:report.md")) == Snapshot(filename="user:report.md", key="report")
@@ -31,7 +31,7 @@ def test_what_is_left_out() -> None:
     assert A.list().node.key_writes == ("artifacts",)
 
 
-def test_what_is_said() -> None:
+def test_given_arguments_are_kept() -> None:
     """Scope, type and metadata are kept; a field of a schema is a key; what is given stays as it was."""
     metadata = {"by": ["me"]}
     step = A.publish("x.md", Desk.report, mime=A.mime.TEXT, metadata=metadata, scope="user")
@@ -165,7 +165,7 @@ BAD: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("call", "message"), BAD)
-def test_what_cannot_be_is_refused_when_it_is_written(call: Any, message: str) -> None:
+def test_impossible_arguments_are_refused_at_once(call: Any, message: str) -> None:
     """One line says which argument of which factory is wrong, and what to write."""
     with pytest.raises(ADKFluentError) as caught:
         call()

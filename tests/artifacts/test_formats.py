@@ -170,7 +170,7 @@ def loop() -> list[Any]:
         (lambda: value_of(File(None, "video/mp4"), "base64"), "is a link to video/mp4 in another place"),
     ],
 )
-def test_what_does_not_fit_says_so(call: Any, message: str) -> None:
+def test_values_of_another_shape_are_refused(call: Any, message: str) -> None:
     """Each value that has not the shape it needs is refused with the end of one sentence."""
     with pytest.raises(Unfit) as caught:
         call()
@@ -249,5 +249,5 @@ def test_names_that_no_artifact_can_have(filename: str, fault: str) -> None:
 
 
 def test_the_key_of_a_file() -> None:
-    """It is the file's name without scope, folders and ending."""
+    """The default key of a file is its name without scope, folders and ending."""
     assert [stem(name) for name in ("a.md", "user:b/c.tar.gz", "d", ".env")] == ["a", "c.tar", "d", ".env"]

@@ -70,7 +70,7 @@ async def test_a_picture_reaches_the_model_as_a_part() -> None:
         ("user:tone.txt", "warm"),
     ],
 )
-async def test_what_models_do_not_take_is_sent_as_text(name: str, text: str) -> None:
+async def test_unsupported_files_are_sent_as_a_note(name: str, text: str) -> None:
     """Text is sent as text; for other files the model receives a note."""
     assert said(await request(A.for_llm(name)))[0] == f"Artifact {name} is: | {text}"
 
@@ -93,8 +93,8 @@ NOTE, CAT = "Artifact note.md is: | # Note", "Artifact cat.png is: | image/png"
     ],
     ids=repr,
 )
-async def test_it_joins_other_specs(spec: Context, before: list[str], heard: bool) -> None:
-    """It adds to whatever else is seen, once for each file, and is there only if its condition holds."""
+async def test_artifacts_join_other_specs(spec: Context, before: list[str], heard: bool) -> None:
+    """`A.for_llm` adds each file once to other specs, and only if its condition holds."""
     sent = await request(spec, k="v")
     assert said(sent)[: len(before)] == before
     assert not any("Artifact" in text for text in said(sent)[len(before) :])
@@ -103,7 +103,7 @@ async def test_it_joins_other_specs(spec: Context, before: list[str], heard: boo
     assert any("QUESTION" in text for text in said(sent))
 
 
-async def test_it_is_there_in_every_call_of_a_turn() -> None:
+async def test_artifacts_are_sent_with_every_call_of_a_turn() -> None:
     """After the agent has used a tool, its model is sent the artifact again."""
 
     def look() -> str:
@@ -127,7 +127,7 @@ async def test_an_artifact_that_is_not_there() -> None:
     assert "eye" not in backend.calls
 
 
-async def test_what_the_anatomy_says_is_what_is_sent() -> None:
+async def test_the_anatomy_agrees_with_the_request() -> None:
     """The artifact stands under context, and the conversation as before."""
     eye = Agent("eye").context(C.from_state("k") + A.for_llm("cat.png") + A.for_llm("note.md"))
     assert (
@@ -177,7 +177,7 @@ async def test_a_model_saves_lists_and_loads() -> None:
     assert said(backend.calls["clerk"][4])[-1] == "Artifact plan.md is: | # Better plan"
 
 
-async def test_a_model_is_told_what_it_did_wrong() -> None:
+async def test_a_model_receives_the_error_of_its_call() -> None:
     """An invalid name or content is an answer of the tool, and the run continues."""
     wrong = [("", "x"), ("../x", "x"), ("cat.png", "no base64!")]
     calls = [call_tool("save_artifact", filename=name, content=content) for name, content in wrong]

@@ -1,4 +1,4 @@
-"""Each operation does what it says of itself: whatever it is, and whatever the state and the files."""
+"""Every artifact operation does what it declares, for all states and files."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_every_operation_is_a_factory_of_a() -> None:
 
 
 @KINDS
-def test_it_does_what_it_says(kind: type[ArtifactOperation]) -> None:
+def test_an_operation_keeps_to_its_declaration(kind: type[ArtifactOperation]) -> None:
     """An operation reads, writes and requests only keys and files that it declares."""
     worked = 0
     for operation, state, shelf in rounds(kind):
@@ -107,7 +107,7 @@ def test_it_does_what_it_says(kind: type[ArtifactOperation]) -> None:
 
 
 @KINDS
-def test_what_it_needs_it_raises_without(kind: type[ArtifactOperation]) -> None:
+def test_an_operation_raises_without_its_needs(kind: type[ArtifactOperation]) -> None:
     """Without a key or a file that it needs, it raises, and then nothing was saved."""
     for operation, state, shelf in rounds(kind):
         if ran(operation, state, Shelf(dict(shelf.files))) is None:
@@ -173,8 +173,8 @@ async def test_a_run_does_the_same(kind: type[ArtifactOperation]) -> None:
 
 
 @KINDS
-def test_it_is_a_value_that_can_be_stored(kind: type[ArtifactOperation]) -> None:
-    """It goes to JSON and back, is equal and hashes alike, pickles, and is found wherever it stands."""
+def test_an_operation_is_a_stored_value(kind: type[ArtifactOperation]) -> None:
+    """An operation survives JSON and pickling with equality and hash, and is found wherever it stands."""
     for operation, _, _ in rounds(kind, 10):
         if any(not isinstance(test, Match) for test in conditions_in(operation)):
             continue
@@ -230,7 +230,7 @@ def test_names_that_the_state_fills_in() -> None:
         shelf.do(OPERATIONS["delete"](filename="{topic}"), {"topic": "../x"})
 
 
-def test_what_a_condition_runs_sees_what_came_before() -> None:
+def test_operations_under_a_condition_run_in_order() -> None:
     """Operations under `A.when` run in order, each on the state that the one before it has left."""
     load = A.snapshot("a.json", "rows", decode="json")
     chain = A.when("go", load >> A.as_csv("rows") >> A.publish("rows.csv"))

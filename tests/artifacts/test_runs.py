@@ -54,7 +54,7 @@ async def content(service: BaseArtifactService, filename: str, session: str) -> 
 
 
 @pytest.mark.parametrize("kind", ["memory", "file"])
-async def test_what_is_published_is_there(kind: str, tmp_path: Path) -> None:
+async def test_a_published_value_can_be_read_back(kind: str, tmp_path: Path) -> None:
     """A value becomes a version with its type and metadata, the event names it, and it can be read back."""
     service = service_of(kind, tmp_path)
     backend = mock_backend({"writer": "# Tea"}, artifact_service=service)
@@ -201,7 +201,7 @@ async def test_in_every_composite(name: str) -> None:
     assert [e.artifact_delta for e in result if e.artifact_delta] == [{"n.md": 0}]
 
 
-@pytest.mark.filterwarnings("ignore:The `plugins` argument:DeprecationWarning")  # ADK's, of its own AgentTool
+@pytest.mark.filterwarnings("ignore:The `plugins` argument:DeprecationWarning")  # of ADK's own AgentTool
 async def test_inside_an_agent_that_is_a_tool() -> None:
     """A pipeline behind a tool saves artifacts in the session of the agent that called it."""
     backend = mock_backend({"boss": [call_tool("filing", request="go"), "done"], "inner": "text"})
@@ -244,7 +244,7 @@ async def test_nothing_is_done_twice_after_a_pause(where: str, step: Expr[Any], 
     assert result.state["n_version"] == 0
 
 
-async def test_what_was_deleted_stays_when_a_run_goes_on(tmp_path: Path) -> None:
+async def test_a_deletion_is_not_repeated_after_a_pause(tmp_path: Path) -> None:
     """A branch that only deleted has finished: it does not delete what was saved since."""
     pipeline = FanOut(A.delete("n.md"), ASK >> A.save("n.md", "new"), Agent("a")) >> A.load("n.md")
     backend = mock_backend({"a": "A"}, **services(tmp_path))
@@ -435,7 +435,7 @@ WRONG: list[tuple[Expr[Any], str]] = [
 @pytest.mark.parametrize(
     ("step", "message"), WRONG, ids=lambda value: value if isinstance(value, str) else ""
 )
-async def test_what_goes_wrong_is_one_line_that_names_the_step(step: Expr[Any], message: str) -> None:
+async def test_errors_are_one_line_that_names_the_step(step: Expr[Any], message: str) -> None:
     """A file that is not there, a value or content that does not fit: step, file or key, and what to do."""
     service = InMemoryArtifactService()
     await service.save_artifact(**PLACE, session_id="s", filename="cat.png", artifact=PICTURE)
@@ -464,8 +464,8 @@ async def test_a_missing_artifact_is_a_failure_that_a_fallback_catches() -> None
     assert await expression.ask_async("go", backend=mock_backend({"b": "from b"})) == "from b"
 
 
-async def test_many_names_are_told_in_part() -> None:
-    """Of many files that there are, ten are named."""
+async def test_an_error_names_at_most_ten_files() -> None:
+    """An error about a missing file names at most ten of the existing files."""
     backend: MockBackend = mock_backend({})
     saves = Pipeline(*(A.save(f"{number:02}.md", "x") for number in range(13)))
     with pytest.raises(ArtifactError) as caught:

@@ -477,7 +477,11 @@ LATE: dict[str, tuple[Expr[Any], str]] = {
     "loop": (Loop(Agent("up"), max_iterations=2), "only its last round counts"),
     "fallback": (Agent("bad") // Agent("up"), "it may fail"),
     "race": (race(Agent("up"), Agent("slow")), "it may fail"),
-    "parallel": (Agent("up") | Agent("nobody"), "several answer"),
+    "parallel": (Agent("up") | S.set(n=1), "its branches run at the same time"),
+    "several one after another": (
+        Loop(Route("r").eq(1, Agent("nobody")).otherwise(Agent("up")), max_iterations=1),
+        "only its last round",
+    ),
     "step after": (Pipeline("p", Agent("up"), S.set(n=1)), "set runs after it has spoken"),
 }
 

@@ -25,14 +25,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from adk_fluent import Agent, C, Loop, Pipeline, RemoteAgent, Route, S, tap
+from adk_fluent import Agent, C, FanOut, Loop, Pipeline, RemoteAgent, Route, S, map_over, tap
 from adk_fluent.adopt import adopt
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.errors import RunError
 from adk_fluent.expr.base import Expr
+from adk_fluent.ir.passage import cut
 from adk_fluent.middleware import Middleware, cache, fallback_model, pii_filter, retry
+from adk_fluent.middleware.hook_context import Context
 from adk_fluent.middleware.limiting import Timeout
-from adk_fluent.middleware.protocol import CallModel, Context
+from adk_fluent.middleware.protocol import CallModel
 from adk_fluent.testing import mock_backend
 from tests.backends.support import PlainLlm, called, reply, script, system
 from tests.backends.test_edges import Together, heard
@@ -284,6 +286,96 @@ def test_the_check_says_which_edges_wait(kind: str) -> None:
     notes = [one for one in (chunked(case.up) >> DOWN).check().infos if one.code == "streaming-edge-waits"]
     assert len(notes) == bool(case.why)
     assert case.why in "".join(str(note) for note in notes)
+
+
+# --- the answers of several agents -----------------------------------------------------------------
+
+OTHER = Agent("other").writes("more")
+
+
+def handing_over(request: LlmRequest) -> types.Content:
+    """Say something, and hand over."""
+    call = types.FunctionCall(name="transfer_to_agent", args={"agent_name": "other"})
+    return said(types.Part(text="let me ask another agent"), types.Part(function_call=call))
+
+
+def alternating() -> Callable[[LlmRequest], str]:
+    """Fail at every second request."""
+    asked = list[None]()
+
+    def answer(request: LlmRequest) -> str:
+        asked.append(None)
+        if len(asked) % 2:
+            raise ValueError("busy")
+        return WORDS
+
+    return answer
+
+
+SEVERAL: dict[str, tuple[Callable[[], Expr[Any]], str]] = {
+    "fan-out": (lambda: UP | OTHER, "the answer reaches down whole"),
+    "interleaved": (lambda: FanOut(UP, OTHER, merge="interleave"), "the answer reaches down whole"),
+    "one without a key": (lambda: UP | Agent("other"), "the answer reaches down whole"),
+    "at the end of a sequence": (lambda: Agent("first") >> (UP | OTHER), "the answer reaches down whole"),
+    "in a route": (lambda: Route("go").eq(1, UP | OTHER).otherwise(UP), "the answer reaches down whole"),
+    "in a loop": (lambda: Loop(UP | OTHER, max_iterations=2), "the answer reaches down whole"),
+    "in a fallback": (lambda: (UP | OTHER) // Agent("first"), "the answer reaches down whole"),
+    "in a time limit": (lambda: (UP | OTHER).timeout(60), "the answer reaches down whole"),
+    "map": (lambda: map_over("items", UP, output_key="more"), "the answer reaches down whole"),
+    "first_complete": (lambda: FanOut(UP, OTHER, merge="first_complete"), "only when it has ended"),
+    "delegate": (lambda: UP.delegate(OTHER), "only when it has ended"),
+    "rounds": (
+        lambda: Loop(Route("go").eq(1, UP >> S.set(go=2)).otherwise(OTHER), max_iterations=2),
+        "only when it has ended",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", SEVERAL)
+async def test_the_answers_of_several_agents_go_on_together(kind: str) -> None:
+    """Where several agents answer, the next one runs once, on all their answers; no text repeats."""
+    make, note = SEVERAL[kind]
+    down = Agent("down").instruct("{draft?} {more?}|")
+    answers = {"up": handing_over if kind == "delegate" else WORDS, "other": WORDS.upper(), "down": "d"}
+    runs: list[list[str]] = []
+    for step in (make().named("step"), chunked(make().named("step"))):
+        backend = mock_backend(answers, default="ok")
+        await (step >> down).run("hi", backend=backend, state={"go": 1, "items": [1, 2]})
+        runs.append([system(request).partition("|")[0] for request in backend.calls["down"]])
+    assert runs[0] == runs[1]
+    assert len(runs[1]) == 1
+    (issue,) = [one for one in (step >> down).check().infos if one.code == "streaming-edge-waits"]
+    assert note in issue.message
+
+
+async def test_chunks_that_several_agents_answer_go_on_together() -> None:
+    """Where another agent answers some of the chunks, all answers go on together at the end."""
+    step = Agent("up").writes("draft") // OTHER
+    end = Agent("end").instruct("{draft?} {more?}|")
+    runs: list[list[str]] = []
+    for taker in (step.named("step"), chunked(step.named("step"))):
+        backend = script({"first": WORDS, "up": alternating(), "other": WORDS.upper(), "end": "e"})
+        await (chunked(Agent("first")) >> taker >> end).run("hi", backend=backend)
+        runs.append([system(request).partition("|")[0] for request in backend.calls["end"]])
+    assert runs[0] == runs[1]
+    assert len(runs[1]) == 1
+
+
+def test_an_answer_to_each_chunk_that_may_come_from_another_agent_is_told() -> None:
+    """The check says that an edge waits where each chunk may get the answer of another agent."""
+    choice = Pipeline("choice", S.set(n=1), Route("go").eq(1, UP).otherwise(OTHER))
+    found = (chunked(Agent("first")) >> chunked(choice) >> DOWN).check().infos
+    (issue,) = [one for one in found if one.code == "streaming-edge-waits"]
+    assert issue.agent == "choice"
+    assert "another agent may answer each chunk" in issue.hint
+
+
+async def test_a_tap_takes_the_chunks_of_several_answers() -> None:
+    """A tap has no keys that could repeat, so it takes the chunks of each answer in turn."""
+    got = list[str]()
+    backend = script({"up": WORDS, "other": WORDS.upper()})
+    await (chunked(UP | OTHER) >> tap(got.append)).run("hi", backend=backend)
+    assert sorted(got) == sorted([*cut(WORDS, 12), *cut(WORDS.upper(), 12)])
 
 
 @pytest.mark.parametrize("kind", ["after_model", "after_agent", "planner", "tool", "middleware", "rewritten"])

@@ -52,6 +52,51 @@ def test_check_names_the_file_and_line_where_the_agent_is_made(cli: Cli, folder:
     )
 
 
+MADE_ELSEWHERE = """\
+from google.adk.agents import LlmAgent
+
+from .settings import Names, settings
+
+def researcher(topic: str) -> LlmAgent:
+    return LlmAgent(name=f"{topic}_researcher", instruction="Find {one}.")
+
+
+def made(name: str) -> LlmAgent:
+    return LlmAgent(name=name, instruction="Use {two}.")
+
+
+helper = made("helper")
+root_agent = LlmAgent(
+    name=settings.agent.name,
+    instruction="Hello {three}.",
+    sub_agents=[helper, researcher("art"), LlmAgent(name=Names.LAST, instruction="{four}")],
+)
+"""
+SETTINGS = """\
+from types import SimpleNamespace
+
+settings = SimpleNamespace(agent=SimpleNamespace(name="desk"))
+
+
+class Names:
+    LAST = "last"
+"""
+
+
+def test_lines_of_agents_whose_name_is_computed(cli: Cli, folder: Path) -> None:
+    """Settings, constants of a class, f-strings and factories name agents, not only texts."""
+    (folder / "agent.py").write_text(MADE_ELSEWHERE)
+    (folder / "settings.py").write_text(SETTINGS)
+    issues = json.loads(cli("check", folder, "--json").out)["issues"]
+    found = {issue["key"]: (issue["agent"], issue["line"]) for issue in issues if issue["key"]}
+    assert found == {
+        "one": ("art_researcher", 6),
+        "two": ("helper", 13),
+        "three": ("desk", 14),
+        "four": ("last", 17),
+    }
+
+
 @pytest.mark.parametrize("target", ["desk", "desk.agent", "desk/agent.py", "desk/agent.py:root_agent"])
 def test_every_way_to_name_a_project(cli: Cli, folder: Path, target: str) -> None:
     """A folder, a module and a file find the same."""
@@ -62,6 +107,17 @@ def test_every_way_to_name_a_project(cli: Cli, folder: Path, target: str) -> Non
         "desk/agent.py",
         4,
     )
+
+
+@pytest.mark.parametrize("target", ["yamled", "yamled/root_agent.yaml"])
+def test_lines_in_configurations_that_others_include(cli: Cli, tmp_path: Path, target: str) -> None:
+    """A finding names the YAML file that describes the agent, not the one that includes it."""
+    (tmp_path / "yamled" / "parts").mkdir(parents=True)
+    included = "sub_agents:\n  - config_path: parts/inner.yaml\n"
+    (tmp_path / "yamled" / "root_agent.yaml").write_text(CONFIG.replace(" {nothing}", "") + included)
+    (tmp_path / "yamled" / "parts" / "inner.yaml").write_text(CONFIG.replace("yamled", "inner"))
+    issue = json.loads(cli("check", target, "--json").out)["issues"][0]
+    assert (issue["agent"], issue["file"], issue["line"]) == ("inner", "yamled/parts/inner.yaml", 2)
 
 
 @pytest.mark.parametrize("target", ["yamled", "yamled/root_agent.yaml"])

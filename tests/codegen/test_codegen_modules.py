@@ -133,7 +133,7 @@ def test_an_adk_without_agents_is_refused_in_a_line(
 
 
 def test_generating_needs_no_generated_module() -> None:
-    """Broken generated modules can be written anew: codegen imports none of them."""
+    """Broken generated modules can be generated again, because codegen imports none of them."""
     code = "import sys, codegen.__main__; print([m for m in sys.modules if m.endswith('._generated')])"
     done = run("-c", code)
     assert done.stdout.strip() == "[]", done.stderr
@@ -230,7 +230,7 @@ class StandIn:
 
 @pytest.fixture
 def generated(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
-    """The builder methods for the installed ADK plus unknown fields, on stand-in expressions."""
+    """The builder methods for the installed ADK plus unknown fields, on test doubles of expressions."""
     unknown = (
         AdkField("sparkle", "bool", "False"),
         AdkField("guards", "list[str]", "list()"),

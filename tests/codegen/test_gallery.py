@@ -54,7 +54,7 @@ def test_every_example_is_shown_with_its_picture(drawn: Mapping[Path, str]) -> N
 
 
 def test_the_largest_expression_is_drawn() -> None:
-    """Of several the one with the most steps; what has none cannot be in the gallery."""
+    """The gallery draws the expression with the most steps; a program without one is refused."""
     from adk_fluent import Agent
 
     one, two = Agent("one"), Agent("one") >> Agent("two")

@@ -1,4 +1,4 @@
-"""What the tests of context share: conversations as values, and short views of real requests."""
+"""Helpers for the tests of context: conversations as values, and short views of real requests."""
 
 from __future__ import annotations
 

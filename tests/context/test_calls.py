@@ -37,7 +37,7 @@ def meeting(count: int) -> Provider:
 
 
 def under_way(agent: Any) -> PerContext[Any]:
-    """What the runs of a native agent have under way."""
+    """The calls in flight of a native agent's runs."""
     gc.collect()
     return agent.delivering.calls
 
@@ -85,7 +85,7 @@ async def test_items_of_a_map_are_not_mixed_up() -> None:
 
 
 async def test_calls_of_an_agent_as_a_tool_are_not_mixed_up() -> None:
-    """Of one answer's calls of an agent as a tool, side by side, each sees its own request."""
+    """Parallel calls of an agent as a tool each see their own request."""
     me: Any = Agent("me").instruct(meeting(2)).context(C.user_only() + C.from_state("k")).build()
     backend = scripted(me, "M-TEXT", "M-TEXT")
     calls = [types.FunctionCall(name="me", args={"request": text}) for text in ("ONE", "TWO")]

@@ -199,7 +199,7 @@ async def test_history_is_never_changed() -> None:
 # --- what others add to the request ---------------------------------------------------------------
 
 
-async def test_what_tools_add_to_a_request_stays() -> None:
+async def test_additions_of_tools_to_a_request_stay() -> None:
     """An artifact that ADK's tool loads into the request is there, since the context is applied before."""
     backend = MockBackend(
         {"me": [call_tool("load_artifacts", artifact_names=["note.txt"]), "done"]},
@@ -264,7 +264,7 @@ async def test_code_that_a_model_runs_stays() -> None:
     assert "W-TEXT" not in text
 
 
-async def test_runs_at_the_same_time_keep_apart() -> None:
+async def test_runs_at_the_same_time_are_separate() -> None:
     """One compiled agent serves several runs at once; each sees its own conversation."""
     backend = MockBackend(
         {"writer": lambda request: f"ABOUT {contents(request)[-1][1]}", "me": "M"},
@@ -282,7 +282,7 @@ async def test_runs_at_the_same_time_keep_apart() -> None:
 
 
 @pytest.mark.parametrize("spec", [C.window(9), C.user_only(), C.window(9).as_contents()], ids=repr)
-async def test_what_was_rewound_does_not_come_back(spec: Context) -> None:
+async def test_a_rewound_run_does_not_come_back(spec: Context) -> None:
     """A run that was undone is gone from every selection."""
     me = Agent("me").context(spec)
     backend = mock_backend({"me": ["M-1", "M-2", "M-3"]}, session_service=InMemorySessionService())
@@ -352,7 +352,7 @@ async def test_a_native_runner_gets_the_context_too() -> None:
     assert contents(backend.calls["me"][-1]) == [("user", "GO")]
 
 
-async def test_what_a_server_remembers_is_not_used() -> None:
+async def test_the_history_of_a_model_server_is_not_used() -> None:
     """A model that keeps the conversation on its server gets a request that stands for itself."""
     requests: list[LlmRequest] = []
 

@@ -130,7 +130,7 @@ LONG = [entry("a", index=-1, function_calls=(call("tool", "1"),)), *talk(*SAID)]
 
 
 @every_spec
-def test_it_asks_a_model_iff_it_says_so(spec: Context) -> None:
+def test_declared_model_requests_happen(spec: Context) -> None:
     """A spec that says it asks a model does so for some conversation."""
     state = {"vip": True, "user:tier": "v1", "q": "?", "a": "1", "n": "notes"}
     asked = any(run(spec, LONG[:end], state).asked for end in range(len(LONG), 0, -1))
@@ -138,7 +138,7 @@ def test_it_asks_a_model_iff_it_says_so(spec: Context) -> None:
 
 
 @given(specs, conversations(), states)
-def test_it_asks_no_model_unless_it_says_so(spec: Context, entries: list[Entry], state: State) -> None:
+def test_undeclared_model_requests_do_not_happen(spec: Context, entries: list[Entry], state: State) -> None:
     """A spec that does not say that it asks a model never does."""
     assert spec.asks or not run(spec, entries, state).asked
 
@@ -171,7 +171,7 @@ def test_only_a_key_that_is_needed_stops_it(spec: Context, entries: list[Entry],
 
 
 @given(specs, states)
-def test_what_conditions_leave_is_what_was_said(spec: Context, state: dict[str, Any]) -> None:
+def test_decided_conditions_keep_to_the_declared_ways(spec: Context, state: dict[str, Any]) -> None:
     """After its conditions are decided, a spec is in one of its declared `ways`, or vanishes if it may."""
     left = spec.resolved(state)
     assert left is not None or spec.may_vanish
@@ -188,7 +188,7 @@ class Held:
 
     @cached_property
     def view(self) -> ContextView:
-        """What the spec says is seen."""
+        """The view that the spec declares."""
         return self.spec.view()
 
     @cached_property
@@ -246,7 +246,7 @@ def hold_what_is_written(held: Held, chosen: Selection, state: State) -> None:
     spec = held.spec
     written = {key for key, _ in chosen.writes}
     left = spec.resolved(state)
-    noted = {pad.key for pad in left.scratchpads} if left else set[str]()
+    noted = left.noted(state, "Noted.").keys() if left else set[str]()
     assert written <= spec.made
     assert written | noted <= spec.access.writes
     anything = bool(held.scene.history)
@@ -269,7 +269,7 @@ def hold(spec: Context, entries: list[Entry], *states: State, failing: bool = Fa
 
 @settings(max_examples=examples(300))
 @given(specs, conversations(), states, st.booleans())
-def test_what_it_says_is_what_happens(
+def test_a_spec_keeps_to_its_declaration(
     spec: Context, entries: list[Entry], state: State, failing: bool
 ) -> None:
     """Whatever a spec shows, leaves alone and writes in a conversation is what it says beforehand."""
@@ -293,8 +293,8 @@ SOME_STATES: list[State] = [{}, {"vip": "v1", "user:tier": "v1", "a": "A", "user
 
 
 @pytest.mark.parametrize("spec", every(10, SPECS, before_changes=8), ids=repr)
-def test_what_two_of_them_say_is_what_happens(spec: Context) -> None:
-    """It is so for every two of them, joined by `|` or `+`, under a condition or not."""
+def test_two_joined_specs_keep_to_their_declaration(spec: Context) -> None:
+    """Two operations joined by `|` or `+`, with or without a condition, show what they declare."""
     for other in SPECS:
         for first in (spec, C.when("vip", spec)):
             for both in (first | other, first + other):
@@ -302,7 +302,7 @@ def test_what_two_of_them_say_is_what_happens(spec: Context) -> None:
 
 
 @given(specs, conversations(), states)
-def test_what_is_selected_is_delivered_one_way(spec: Context, entries: list[Entry], state: State) -> None:
+def test_selected_entries_are_sent_once(spec: Context, entries: list[Entry], state: State) -> None:
     """Selected entries are in the block or among the messages; state values are always in the block."""
     chosen = run(spec, entries, state).selection
     if chosen is None:

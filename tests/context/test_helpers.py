@@ -26,7 +26,7 @@ SAYS = {"writer": "W-TEXT", "critic": "C-TEXT", "me": "M-TEXT"}
 
 
 class Order(BaseModel):
-    """What somebody orders."""
+    """An order of a customer."""
 
     item: str
     count: int = 1
@@ -115,7 +115,7 @@ async def test_a_summary_of_tool_use_only() -> None:
     assert system(mock.calls["me"][0]) == block("[summary]: SHORT", "[writer]: W-TEXT")
 
 
-async def test_nothing_to_summarize_asks_nobody() -> None:
+async def test_an_empty_selection_asks_no_model() -> None:
     """If nothing is selected, no model is asked."""
     mock = backend(me__summarize="SHORT")
     await Agent("me").context(C.summarize()).run("GO", backend=mock)
@@ -216,7 +216,7 @@ async def test_distill() -> None:
     assert result.state["facts"] == "A is B.\nC is D."
 
 
-async def test_what_a_context_finds_reaches_later_agents() -> None:
+async def test_extracted_values_reach_later_agents() -> None:
     """Later steps read a key that a context writes; a `temp:` key only in the same run."""
     mock = backend(me__distill="FACTS")
     for key in ("facts", "temp:facts"):
@@ -321,7 +321,7 @@ async def test_without_a_name_the_agents_own_model_is_asked() -> None:
 # --- cost, cache, failure -------------------------------------------------------------------------
 
 
-async def test_what_a_helper_used_counts_for_the_agent() -> None:
+async def test_tokens_of_a_helper_count_for_the_agent() -> None:
     """The tokens of a helper are in the usage of the run, under the agent and the helper's model."""
     mock = backend(me__summarize="SHORT")
     result = await pipeline(C.summarize()).run("GO", backend=mock)
@@ -351,7 +351,7 @@ async def test_an_answer_is_kept_for_the_same_content() -> None:
     assert ("me", "mock-me:summarize") not in result.usage
 
 
-async def test_other_content_is_asked_about_anew() -> None:
+async def test_changed_content_asks_the_model_again() -> None:
     """If the content changes, the model is asked again."""
     me = Agent("me").context(C.select(author="writer") | C.summarize())
     mock = backend(writer=["W-1", "W-2"], me__summarize=["ONE", "TWO"])
@@ -377,7 +377,7 @@ KEPT_APART: dict[str, tuple[Callable[[str], Context], Any]] = {
 
 
 @pytest.mark.parametrize(("spec", "says"), KEPT_APART.values(), ids=KEPT_APART)
-async def test_another_model_is_asked_anew(spec: Callable[[str], Context], says: Any) -> None:
+async def test_another_model_is_asked_again(spec: Callable[[str], Context], says: Any) -> None:
     """The answer of one model is never given for that of another, and each is kept for its own."""
     me = Agent("me").context(C.when("big", spec("large")) + C.when(lambda s: "big" not in s, spec("small")))
     expression = Agent("writer") >> Agent("critic") >> me
@@ -388,7 +388,7 @@ async def test_another_model_is_asked_anew(spec: Callable[[str], Context], says:
 
 
 @pytest.mark.parametrize(("spec", "says"), KEPT_APART.values(), ids=KEPT_APART)
-async def test_another_text_is_asked_about_anew(spec: Callable[[str], Context], says: Any) -> None:
+async def test_changed_text_asks_the_model_again(spec: Callable[[str], Context], says: Any) -> None:
     """An answer stands for the content it was given for: other content is asked about, the same is not."""
     expression = Agent("writer") >> Agent("critic") >> Agent("me").context(spec("small"))
     mock = backend(writer=["W-1", "W-2", "W-1", "W-2"], small=says)
@@ -431,7 +431,7 @@ FAILURES = [
 async def test_a_failing_helper_leaves_the_selection(
     spec: Context, failure: Any, reason: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """When a helper fails, a warning names agent and operation, and the agent sees what was selected."""
+    """After a helper's failure, a warning names agent and operation, and the agent sees the selection."""
     mock = mock_backend({**SAYS, f"me:{spec.op}": failure}, session_service=InMemorySessionService())
     with caplog.at_level(logging.WARNING, "adk_fluent.context"):
         result = await pipeline(spec).run("GO", backend=mock)
@@ -479,7 +479,7 @@ async def test_helpers_count_as_model_calls() -> None:
         await pipeline(C.summarize()).run("GO", backend=mock, config=ExecutionConfig(max_llm_calls=3))
 
 
-async def test_what_a_helper_used_is_reported_when_the_agent_fails() -> None:
+async def test_tokens_of_a_helper_count_when_the_agent_fails() -> None:
     """The tokens of a helper count even if the agent's own model then fails and another takes over."""
     mock = backend(me=RuntimeError("down"), critic="C", me__summarize="SHORT")
     expression = Agent("writer") >> (Agent("me").context(C.summarize()) // Agent("critic"))

@@ -340,7 +340,7 @@ async def test_structured_answers_with_a_context() -> None:
 # --- pauses ---------------------------------------------------------------------------------------
 
 
-async def test_a_context_goes_on_after_a_pause() -> None:
+async def test_a_context_holds_after_a_pause() -> None:
     """After a person approved a tool, the model sees its call with the result, and still its context."""
     done: list[str] = []
 

@@ -95,20 +95,20 @@ TOOLS = [
     ],
     ids=lambda value: repr(value) if isinstance(value, Context) else "",
 )
-def test_what_is_selected(spec: Context, expected: list[str]) -> None:
+def test_selections(spec: Context, expected: list[str]) -> None:
     """Each spec selects exactly this of a conversation of three turns."""
     assert chosen(spec, TALK, now=7.0, state={"k": "v"}) == expected
 
 
 @pytest.mark.parametrize("spec", [C.default(), C.none(), C.window(1), C.from_state("k"), C.budget(1)])
-def test_the_current_message_is_kept_apart(spec: Context) -> None:
+def test_the_current_message_is_not_selected(spec: Context) -> None:
     """The current user message is never part of the selection, and never missing beside it."""
     selection = select(spec, TALK, agent="me")
     assert [kept.text for kept in selection.pinned] == ["u3"]
     assert "u3" not in texts(selection)
 
 
-def test_own_tool_use_of_the_turn_is_kept_apart() -> None:
+def test_own_tool_use_of_the_turn_is_always_sent() -> None:
     """The agent's tool calls and results of this turn are always sent; earlier ones and others' are not."""
     selection = select(C.none(), TOOLS, agent="me")
     assert [kept.index for kept in selection.pinned] == [4, 7, 8]
@@ -161,7 +161,7 @@ def test_compact_joins_texts_and_collapses_tool_use() -> None:
     assert chosen(C.compact(), entries) == ["u1", '(look({}) gave {"ok": true})\ndone\nand more', "now"]
 
 
-def test_compact_keeps_turns_and_files_apart() -> None:
+def test_compact_does_not_join_turns_or_files() -> None:
     """Texts of different turns, and entries with files, are not joined."""
     picture = FileRef("image/png", (1, 0))
     entries = [
@@ -293,7 +293,7 @@ def test_the_middle_turns_are_left_out(turns: int, kept: list[int]) -> None:
     ],
 )
 def test_the_middle_texts_go_first(count: int, room: int, kept: list[int]) -> None:
-    """Of texts that do not all fit, the nearest to the middle goes first; of two equally near, the older."""
+    """If not all texts fit, the one nearest to the middle is left out first, the older of two equal ones."""
     entries = talk(*(("writer", f"text {n}") for n in range(count)))
     spec = C.truncate(max_tokens=room, strategy="middle", count_tokens=lambda text: 1)
     assert chosen(spec, entries) == [f"text {n}" for n in kept]
@@ -499,7 +499,7 @@ def test_validate_sees_context_and_message() -> None:
         select(C.default() | C.validate(check), TALK, agent="me")
 
 
-def test_what_leaves_the_conversation_alone() -> None:
+def test_specs_that_do_not_change_the_conversation() -> None:
     """Only these leave the conversation to ADK's own assembly; they can be joined."""
     whole = C.default() + C.from_state("k") + C.write_notes("n") + C.validate(lambda text: True)
     assert select(whole, TALK, agent="me", state={"k": 1}).untouched

@@ -7,7 +7,6 @@ from adk_fluent import C
 from adk_fluent.context.entries import Entry, block, estimate_tokens, keep_pairs, split, text, tokens
 from adk_fluent.context.selection import Selection, select
 from adk_fluent.context.spec import Context
-from adk_fluent.context.view import view
 from tests.context import every
 from tests.context.every import WORDS
 
@@ -164,7 +163,7 @@ def test_selecting_is_pure(spec: Context, entries: list[Entry]) -> None:
 @given(SPECS, conversations())
 def test_static_facts_hold(spec: Context, entries: list[Entry]) -> None:
     """No text is seen that the view of a spec rules out, and none is missing that it promises."""
-    facts = view(spec)
+    facts = spec.view()
     selection = see(spec, entries)
     seen = selection.conversation
     turn = max(e.turn for e in entries)

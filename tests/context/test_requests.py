@@ -98,7 +98,7 @@ NOW = ["[writer]: W-TEXT", "[critic]: C-TEXT"]
     ],
     ids=lambda value: repr(value)[:60] if isinstance(value, Context) else "",
 )
-async def test_what_reaches_the_model(spec: Context, lines: list[str] | None) -> None:
+async def test_the_request_holds_the_selection(spec: Context, lines: list[str] | None) -> None:
     """The block holds exactly the selection, and the contents only the current message."""
     request = await second(spec)
     if lines is None:

@@ -57,7 +57,7 @@ NONE = context(op="none")
         (context(op="none", parts={"$tuple": [NONE]}), "'none' has other parts"),
     ],
 )
-def test_what_is_no_spec_is_refused_when_it_is_read(wrong: dict[str, Any], message: str) -> None:
+def test_invalid_stored_specs_are_refused(wrong: dict[str, Any], message: str) -> None:
     """A file with an operation that does not exist, or lacks something, is one clear error."""
     row = json.loads(json.dumps(STORED[0]["json"]))
     row["root"]["annotations"]["context"] = wrong

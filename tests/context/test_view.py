@@ -67,7 +67,7 @@ ONLY_USER = SOME.__class__(history="some", authors=frozenset(), files=False)
     ],
     ids=lambda value: repr(value) if isinstance(value, Context) else "",
 )
-def test_what_a_spec_says_before_it_runs(spec: Context, expected: ContextView) -> None:
+def test_static_facts_of_specs(spec: Context, expected: ContextView) -> None:
     """The static facts of each spec."""
     assert spec.view() == expected
 
@@ -98,6 +98,6 @@ def test_whose_text_may_be_seen() -> None:
     ],
     ids=lambda value: repr(value) if isinstance(value, Context) else "",
 )
-def test_what_is_left_to_adk(spec: Context, untouched: bool) -> None:
+def test_specs_that_leave_the_conversation_to_adk(spec: Context, untouched: bool) -> None:
     """Only what never changes the conversation leaves it to ADK."""
     assert spec.is_untouched is untouched

@@ -1,4 +1,4 @@
-"""Each test has its findings found anew, although they are kept with the tree, and many tests share one."""
+"""A fresh check for each test: findings are cached on the tree, and many tests share one tree."""
 
 from __future__ import annotations
 

@@ -38,12 +38,12 @@ Build = Callable[["Maker", int], Expr[Any]]
 
 
 class Failure(RuntimeError):
-    """What a scripted model raises when its branch is to fail."""
+    """The error of a scripted model whose branch is to fail."""
 
 
 @dataclass
 class Seen:
-    """What the probes of a run saw.
+    """The observations of the probes in a run.
 
     Attributes:
         probes: probe → the keys that were there each time it ran, with their values.
@@ -74,13 +74,13 @@ class Sample:
 
 
 class Answer(BaseModel):
-    """What a typed agent answers."""
+    """The answer of a typed agent."""
 
     text: str
 
 
 class Fields(StateSchema):
-    """What an agent may write by fields; one of them holds its words."""
+    """Fields that an agent may write; one of them holds its text."""
 
     k0: str
     k1: Literal["v0", "v1"]
@@ -428,7 +428,7 @@ def _rename(maker: Maker) -> Transform:
 
 
 def _replacing(maker: Maker) -> Expr[Any]:
-    """What writes two keys, together with what removes some: they may be the same."""
+    """A writer of two keys together with an operation that removes keys, perhaps the same ones."""
     keys = maker.random.sample(SESSION_KEYS, 2)
     other: Any = maker.random.choice((S.pick, S.drop))(maker.key(SESSION_KEYS))
     return S.set(**dict.fromkeys(keys, "v1")) + (_rename(maker) if maker.chance(0.3) else other)
@@ -507,7 +507,7 @@ def tool_of(name: str) -> Callable[[], Awaitable[str]]:
 
 
 def used(name: str) -> str:
-    """What the tool of an agent gives."""
+    """The result of an agent's tool."""
     return f"<the tool of {name} was used>"
 
 
@@ -540,7 +540,7 @@ def sample(seed: int, about: About = "all") -> Sample:
 
 
 def responses(maker: Maker, expression: Expr[Any], runs: list[int]) -> dict[str, Any]:
-    """What each agent's model says, each copy of an agent in words of its own."""
+    """The scripted answers of each agent; each copy of an agent has its own text."""
     try:
         origins = resolve_names(expression.node).origins
     except DuplicateNameError:
@@ -594,6 +594,6 @@ def all_of_it(request: LlmRequest) -> dict[str, str]:
 
 
 def everything_asked(request: LlmRequest) -> str:
-    """What a helper model answers that hides nothing."""
+    """The answer of a helper model that hides nothing."""
     parts = [part.text or "" for content in request.contents for part in content.parts or ()]
     return "\n".join(parts)

@@ -1,4 +1,4 @@
-"""What building and running do with the findings: log them once, or refuse."""
+"""Building and running log the findings once, or refuse the pipeline."""
 
 from __future__ import annotations
 
@@ -98,9 +98,7 @@ async def _session(expression: Expr[Any], **options: Any) -> str:
 
 @pytest.mark.parametrize("terminal", [_run, _stream, _ask, _session])
 @pytest.mark.parametrize("strict", [False, True])
-async def test_what_is_stored_in_a_named_session_counts(
-    terminal: Callable[..., Awaitable[str]], strict: bool
-) -> None:
+async def test_keys_of_a_named_session_count(terminal: Callable[..., Awaitable[str]], strict: bool) -> None:
     """The check before a run knows that a named session may hold what no step writes; a new one cannot."""
     expression = Agent("reader").instruct("Use {stored} and {said}.")
     expression = expression.strict() if strict else expression
@@ -118,7 +116,7 @@ async def test_what_is_stored_in_a_named_session_counts(
     assert await terminal(expression, state={"stored": "x", "said": "x"}, **options) == "ok"
 
 
-async def test_a_run_without_the_state_is_told(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_run_without_the_state_logs_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     """The same run without the key logs what it is about to fail for."""
     with pytest.raises(KeyError, match="nothing_here"):
         await LOST.run("hi", backend=mock_backend(default="ok"), config=ExecutionConfig(contracts="log"))

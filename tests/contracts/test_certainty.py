@@ -49,7 +49,7 @@ def skip(callback_context: Any) -> Any:
 
 
 def hand_on(callback_context: Any) -> None:
-    """Do with the state what nobody can see."""
+    """Change the state in a way that no source shows."""
     print(callback_context, end="")
 
 
@@ -64,7 +64,7 @@ def leave(tool_context: Any) -> None:
 
 
 class Own(Middleware):
-    """It could do anything."""
+    """A step that may do anything."""
 
 
 FAILING: dict[str, Expr[Any]] = {
@@ -131,8 +131,8 @@ def scripted() -> MockBackend:
 
 
 @pytest.mark.parametrize("expression", FAILING.values(), ids=FAILING.keys())
-async def test_what_must_fail_is_refused(expression: Expr[Any]) -> None:
-    """It is refused before a model is asked, also the second time; run anyway, it fails."""
+async def test_certain_failures_are_refused(expression: Expr[Any]) -> None:
+    """A run that must fail is refused before a model is asked, every time; if it runs anyway, it fails."""
     backend = scripted()
     for _ in range(2):
         with pytest.raises(ContractError, match=r"key.* this run must fail\. .*contracts=\"log\"") as caught:
@@ -145,7 +145,7 @@ async def test_what_must_fail_is_refused(expression: Expr[Any]) -> None:
 
 
 @pytest.mark.parametrize("expression", UNCERTAIN.values(), ids=UNCERTAIN.keys())
-async def test_what_may_succeed_is_run(expression: Expr[Any]) -> None:
+async def test_possible_failures_are_not_refused(expression: Expr[Any]) -> None:
     """Nothing else is refused, whatever becomes of it."""
     backend = scripted()
     try:
@@ -156,7 +156,7 @@ async def test_what_may_succeed_is_run(expression: Expr[Any]) -> None:
         pass
 
 
-async def test_what_the_error_says() -> None:
+async def test_the_text_of_the_error() -> None:
     """One line: the agent and the key, what to do, and how to run it anyway; it is a run's error, too."""
     pipeline = FIRST.writes("keys") >> READS
     with pytest.raises(UnfilledKeyError) as caught:
@@ -189,7 +189,7 @@ async def test_every_way_to_run_refuses() -> None:
 
 
 async def test_state_that_is_given_or_not_known_is_not_refused() -> None:
-    """State of the run counts for each run of its own, and of a stored session nobody knows what it holds."""
+    """The state of a run counts for that run alone, and a stored session may hold any key."""
     pipeline, backend = FIRST >> READS, scripted()
     for _ in range(2):
         assert (await pipeline.run("hi", backend=backend, state={"key": 1})).text == "Said."
@@ -201,7 +201,7 @@ async def test_state_that_is_given_or_not_known_is_not_refused() -> None:
 
 
 async def test_a_run_that_was_let_pass_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither a second run nor an equal expression made anew is analysed again."""
+    """A second run is not analysed again, nor is a new expression that is equal."""
     asked: list[Facts] = []
 
     def noting(facts: Facts) -> str:

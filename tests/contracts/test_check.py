@@ -1,4 +1,4 @@
-"""What `check_all` takes, what it refuses, and what building logs or raises, word for word."""
+"""Arguments of `check_all`, and the exact texts that building logs or raises."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def nothing_logged_yet(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def told(caplog: pytest.LogCaptureFixture) -> list[tuple[str, int, str]]:
-    """What was logged."""
+    """The logged lines."""
     return [(record.name, record.levelno, record.getMessage()) for record in caplog.records]
 
 
@@ -90,7 +90,7 @@ def test_options_of_another_kind_are_refused(options: dict[str, Any], said: str)
 
 
 def test_a_schema_counts_for_the_report_and_for_the_list() -> None:
-    """What a schema does not declare is an error of `check_all` and of `check_contracts`."""
+    """A key that the schema does not declare is an error of `check_all` and of `check_contracts`."""
     expression = Agent("a").writes("answer") >> Agent("b").instruct("{answer}")
     assert check_all(expression).ok
     assert [issue.code for issue in check_all(expression, schema=Desk).errors] == ["schema-violation"]
@@ -117,7 +117,7 @@ def test_the_list_holds_errors_before_warnings() -> None:
     ids=["unsaid", "yes", "no"],
 )
 def test_an_app_that_cannot_wait_is_reported(config: ExecutionConfig | None, codes: list[str]) -> None:
-    """What an app says about resuming counts like what a configuration says."""
+    """An app's setting for resuming counts like that of a configuration."""
     asks = gate(always) >> Agent("a")
     assert [issue.code for issue in check_all(asks.to_app(config)).errors] == codes
     assert [issue.code for issue in check_all(asks, config=config).errors] == codes
@@ -133,7 +133,7 @@ def test_a_configuration_goes_before_what_the_app_says() -> None:
 # --- what building does ---------------------------------------------------------------------------
 
 
-def test_what_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_findings_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     """Each finding is logged once per tree: its code, its text, and the level of its severity."""
     caplog.set_level(logging.INFO, "adk_fluent.contracts")
     for _ in range(2):
@@ -165,7 +165,7 @@ def test_what_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     ],
     ids=["errors", "strict", "strict warns", "both", "errors alone", "logged", "silent", "a warning"],
 )
-def test_what_is_refused(expression: Expr[Any], mode: Any, said: str | None) -> None:
+def test_the_error_holds_the_refused_findings(expression: Expr[Any], mode: Any, said: str | None) -> None:
     """The error of building holds every finding that the mode refuses, and none that it lets pass."""
     config = ExecutionConfig(contracts=mode)
     if said is None:
@@ -194,7 +194,7 @@ def test_a_configuration_is_held_against_the_tree(caplog: pytest.LogCaptureFixtu
 
 
 def test_steps_that_stand_too_deep_are_refused_under_any_mode() -> None:
-    """Depth is asked first: sixty steps inside each other are built, one more is an error of its own."""
+    """Sixty nested steps are built; one more is refused before any other check runs."""
 
     def nested(depth: int) -> Expr[Any]:
         expression: Expr[Any] = Agent("a")
@@ -254,7 +254,7 @@ def whispering(root: Node) -> list[ContractIssue]:
 
 
 def test_own_checks_run_after_the_others_in_order() -> None:
-    """What own checks find follows what ours do; each can be taken out alone, and more than once."""
+    """Findings of a user's checks follow the built-in ones; each check can be removed, even twice."""
     expression = Pipeline("p", Agent("LOUD").instruct("{x?}"), S.log("y"))
     own = lambda: [i.message for i in check_all(expression).warnings]  # noqa: E731
     ours = own()
@@ -272,7 +272,7 @@ def test_own_checks_run_after_the_others_in_order() -> None:
     assert own() == ours
 
 
-def test_what_cannot_be_called_is_no_check() -> None:
+def test_a_check_must_be_callable() -> None:
     """The refusal shows what was given, cut where it is long."""
     given: Any = "n" * 90
     with pytest.raises(ArgumentError) as caught:

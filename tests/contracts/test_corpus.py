@@ -26,7 +26,7 @@ def check(case: Case) -> ContractReport:
 
 
 def is_wrong(issue: ContractIssue) -> bool:
-    """Whether a finding blames the pipeline, and not the backend for what it cannot do yet."""
+    """True if a finding is about the pipeline and not about a limit of the backend."""
     return issue.severity in (Severity.ERROR, Severity.WARN) and issue.code != "unsupported"
 
 
@@ -91,7 +91,7 @@ def test_every_kind_of_finding_has_a_section_in_the_documentation() -> None:
 
 
 def test_artifact_steps_are_held_to_what_they_read_and_write() -> None:
-    """What an artifact step loads is there for later steps; what it publishes must be there before it."""
+    """Later steps find the keys that an artifact step loads; the keys that it publishes must exist before."""
     fine = check_all(A.load("cv.txt") >> Agent("reader").instruct("{cv}"))
     assert [issue.key for issue in fine.oks] == ["cv"]
     assert not any(map(is_wrong, fine.issues))
@@ -123,7 +123,7 @@ def test_a_field_says_what_captures_it(expression: Agent[str]) -> None:
     assert check_all(S.capture("message") >> expression).ok
 
 
-def test_what_was_built_is_judged_like_the_expression() -> None:
+def test_a_built_agent_gets_the_report_of_its_expression() -> None:
     """The native agent built of a pipeline gets the same report as the pipeline, names of reuses included."""
     compared = 0
     for case in CORRECT:

@@ -117,13 +117,13 @@ NOT_IN_VAIN: dict[str, Expr[Any]] = {
 
 
 @pytest.mark.parametrize("name", NOT_IN_VAIN)
-def test_a_value_that_somebody_may_read_is_not_in_vain(name: str) -> None:
-    """Wherever a run may go on such that somebody reads the value, or it stays, nothing is said."""
+def test_a_value_with_a_possible_reader_is_not_dead(name: str) -> None:
+    """A value is not a dead write if some run may read it later, or keep it."""
     assert found(NOT_IN_VAIN[name]) == []
 
 
 def test_many_keys_are_followed_as_far_as_it_is_quick() -> None:
-    """Of more keys than are followed into branches, those that are written again soonest are found."""
+    """With very many keys, the dead writes of the keys that are written again soonest are found."""
     keys = [f"k{n}" for n in range(200)]
     writers = S.set(**dict.fromkeys(keys, 1))
     choice = Route("k").eq(1, S.counter("k199")).otherwise(other)

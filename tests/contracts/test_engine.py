@@ -20,13 +20,13 @@ from tests.contracts.pipelines import sample
 
 
 class Verdict(StateSchema):
-    """What a judge may say."""
+    """The verdicts of a judge."""
 
     verdict: Literal["good", "bad"]
 
 
 def heard(expression: Expr[object], listener: str) -> dict[str, bool]:
-    """Whom an agent may hear, and whether it certainly does."""
+    """The speakers that an agent may receive, each true if certain."""
     flow = flow_of(expression.node)
     return {step.name: certain for step, certain in flow.speakers(flow.plan.by_name[listener]).items()}
 
@@ -45,7 +45,7 @@ def test_steps_have_the_names_that_compiling_gives() -> None:
         assert [step.name for step in flow_of(root).plan.steps] == names
 
 
-def test_branches_do_not_hear_each_other() -> None:
+def test_branches_do_not_see_each_other() -> None:
     """A branch hears what was said before, the step after all of them each branch, a later branch none."""
     first = Agent("a") | Agent("b")
     pipeline = Agent("start") >> first >> (Agent("c") | Agent("d")) >> Agent("end")
@@ -54,15 +54,15 @@ def test_branches_do_not_hear_each_other() -> None:
     assert heard(pipeline, "end") == dict.fromkeys(("start", "a", "b", "c", "d"), True)
 
 
-def test_a_loop_hears_itself_only_later() -> None:
+def test_a_loop_sees_later_agents_of_the_round_before() -> None:
     """In a loop an agent may hear what a later one said the round before."""
     pipeline = Loop(Agent("a"), Agent("b"), max_iterations=2)
     assert heard(pipeline, "a") == {"a": False, "b": False}
     assert heard(pipeline, "b") == {"a": True, "b": False}
 
 
-def test_one_of_several_is_heard() -> None:
-    """Of alternatives one is heard, so none certainly is."""
+def test_one_of_several_alternatives_is_received() -> None:
+    """A later agent receives one of several alternatives, so none is certain."""
     routed = Route("k").eq("x", Agent("a")).otherwise(Agent("b")) >> Agent("end")
     assert heard(routed, "end") == {"a": False, "b": False}
     assert heard(race(Agent("a"), Agent("b")) >> Agent("end"), "end") == {"a": False, "b": False}
@@ -70,8 +70,8 @@ def test_one_of_several_is_heard() -> None:
 
 
 @pytest.mark.newest
-def test_long_conversations_can_be_heard() -> None:
-    """Who spoke is found in a conversation of more turns than Python can nest calls, each one of two ways."""
+def test_speakers_of_long_conversations_are_found() -> None:
+    """Speakers are found in a conversation with more turns than Python can nest calls."""
     choice = Route("k").eq("x", Agent("a")).otherwise(Agent("b"))
     flow = flow_of(Pipeline(*[choice] * 1100, Agent("end")).node)
     assert len(flow.speakers(flow.plan.by_name["end"])) == 2200
@@ -103,7 +103,7 @@ def test_nesting_costs_a_visit_per_level() -> None:
 
 
 def test_a_later_run_finds_what_an_earlier_one_left() -> None:
-    """What a run of before wrote may be there, in every scope but `temp:`, which no run leaves behind."""
+    """Keys of an earlier run may be present, in every scope but `temp:`."""
     reads = Agent("r").instruct("{x?} {user:x?} {temp:x?}")
     writers = [Agent(f"w{n}").writes(key) for n, key in enumerate(("x", "user:x", "temp:x"))]
     root = Pipeline(reads, *writers).node
@@ -112,7 +112,7 @@ def test_a_later_run_finds_what_an_earlier_one_left() -> None:
         assert [read.status for read in flow.reads_of(flow.plan.by_name["r"])] == statuses
 
 
-def test_an_agent_hears_of_an_earlier_run_through_state_that_stays() -> None:
+def test_text_of_an_earlier_run_arrives_by_stored_state() -> None:
     """Words of the run before reach an agent through a session key, and never through a `temp:` key."""
     for key, words in (("x", {"w"}), ("temp:x", set[str]())):
         reads = Agent("r").context(C.none()).instruct(f"{{{key}?}}")
@@ -137,7 +137,7 @@ def test_a_field_that_may_be_null_may_take_a_value_away() -> None:
 
 
 def test_nothing_follows_an_unconditional_transfer() -> None:
-    """What stands behind it in its sequence never runs, nor does it write; what stands behind that does."""
+    """After an unconditional transfer, the rest of its sequence never runs or writes; the next step does."""
     inner = Pipeline("inner", Agent("a"), transfer("z"), Agent("never").writes("x"))
     flow = flow_of((inner >> Agent("then").instruct("{x?}") >> Agent("z")).node)
     assert flow.plan.by_name["never"] not in flow.visits
@@ -147,7 +147,7 @@ def test_nothing_follows_an_unconditional_transfer() -> None:
 
 
 def test_a_branch_may_meet_a_value_that_another_writes_instead() -> None:
-    """What a typed answer can be no longer covers a key that a branch beside the reader writes, too."""
+    """A key that a parallel branch also writes may hold other values than those of the typed answer."""
     two = Route("verdict").eq("good", S.set(x=1)).eq("bad", S.set(x=2)) >> Agent("end").instruct("{x}")
     judge = Agent("judge").writes(Verdict.verdict)
     assert not (judge >> two).check().warnings

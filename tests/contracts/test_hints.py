@@ -1,4 +1,4 @@
-"""What findings advise, and that a run does what they say of it."""
+"""Advice of findings: a run that follows it does what the finding says."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ triage = Agent("triage").returns(Ticket)
 answerer = Agent("answerer").context(C.user_only())
 
 
-async def test_a_field_of_an_answer_that_nobody_stores() -> None:
+async def test_an_unstored_field_of_an_answer() -> None:
     """`{team}` after `@ Ticket` names agent and model, and both ways it shows fill the placeholder."""
     reads = answerer.instruct("For {team}.")
     assert hint(triage >> reads, "unresolved-template-var") == (
@@ -200,13 +200,13 @@ async def test_doubled_braces_are_explained(kind: str, template: str) -> None:
 
 
 async def test_a_backslash_writes_a_brace() -> None:
-    """What the advice on doubled braces says gives the model the braces."""
+    """If you follow the advice on doubled braces, the model gets the braces."""
     (sent,) = (await requests(Agent("a").instruct(r"Write \{topik}.")))["a"]
     assert sent.startswith("Write {topik}.")
 
 
 @pytest.mark.parametrize("case", LITERAL, ids=lambda case: case.name)
-async def test_what_is_called_literal_is_sent_as_it_stands(case: Fault) -> None:
+async def test_literal_braces_are_sent_unchanged(case: Fault) -> None:
     """Every text in braces that the check calls no placeholder reaches the model with its braces."""
     agents = [node for node in walk(case.expression.node) if isinstance(node, AgentNode)]
     typed = {agent.name: {"team": "red"} for agent in agents if "output_schema" in agent.given}
@@ -242,7 +242,7 @@ async def test_the_default_of_a_schema_is_not_in_state(expression: Expr[Any], sa
 
 
 async def test_the_default_of_a_schema_is_not_in_a_context() -> None:
-    """What `.reads` shows leaves out a field that only has a default; the finding says why."""
+    """`.reads` shows no field that only has a default; the finding says why."""
     reads = Agent("a").instruct("Go.").reads(Desk.attempts)
     assert "Desk.attempts has a default" in hint(reads, "read-before-write")
     assert "attempts" not in (await requests(reads))["a"][0]
@@ -345,7 +345,7 @@ def test_a_value_that_a_field_cannot_have() -> None:
 
 
 async def test_a_route_that_covers_all_values_needs_no_otherwise() -> None:
-    """Where every value of a field has its branch, no note is due, and a key of all branches is there."""
+    """If each value of a field has its branch, there is no note, and a key of all branches is present."""
     route = (
         Agent("a").writes(Desk.intent)
         >> Route(Desk.intent).eq("refund", Agent("b").writes("x")).eq("other", Agent("c").writes("x"))
@@ -387,7 +387,7 @@ def test_the_check_of_remote_agents_reports_their_missing_keys() -> None:
 
 
 async def test_tool_calls_that_are_left_out_can_be_shown() -> None:
-    """What the note about tool calls advises sends them: the model then sees what the tool gave."""
+    """If you follow the note about tool calls, the model sees the results of the tool."""
     caller = Agent("caller").tool(get_weather).writes("found")
     blind = Agent("b").tool(get_news).context(C.none()).instruct("{found}")
     advice = '.context(C.from_agents("caller").as_contents())'
@@ -406,7 +406,7 @@ async def test_tool_calls_that_are_left_out_can_be_shown() -> None:
 
 
 async def test_a_member_of_an_enum_that_a_step_sets_is_no_text() -> None:
-    """What `S.set` writes stays a member, so no route that compares text finds it, and the check knows."""
+    """`S.set` keeps the enum member, so a route that compares text does not match, and the check says so."""
     route = (
         S.set(mood=Mood.GOOD)
         >> Route("mood").eq("good", Agent("a").writes("x")).eq("bad", Agent("b").writes("x"))
@@ -417,6 +417,6 @@ async def test_a_member_of_an_enum_that_a_step_sets_is_no_text() -> None:
         await requests(route)
 
 
-def test_what_is_removed_is_not_said_to_be_read() -> None:
-    """A key that is dropped is there as it should be; that is not worth a line of its own."""
+def test_a_removal_is_not_reported_as_a_read() -> None:
+    """A key that is present when a step drops it gets no line in the report."""
     assert check_all(S.set(a=1) >> S.drop("a") >> Agent("b")).oks == ()

@@ -1,4 +1,4 @@
-"""What is known of types: how values are stored, what fits where, and what comparisons can come to."""
+"""Facts about types: stored forms, types that fit, and possible results of comparisons."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def test_types_of_a_few_values(kind: object, values: tuple[object, ...] | None) 
     ],
     ids=named_kind,
 )
-def test_what_fits(given: object, wanted: object, fine: bool) -> None:
+def test_types_that_fit(given: object, wanted: object, fine: bool) -> None:
     """A type fits where some value of it does; what is not known fits."""
     assert fits(given, wanted) is fine
 
@@ -176,8 +176,8 @@ TESTS = [
 
 
 @pytest.mark.parametrize("kind", STATE_VALUES, ids=named)
-def test_what_a_comparison_can_come_to(kind: Any) -> None:
-    """What is said never to hold, or always to raise, does so for every value a run could find."""
+def test_certain_results_of_comparisons(kind: Any) -> None:
+    """A comparison that "never holds" or "always raises" does so for every possible value."""
     for test in TESTS:
         outcomes = [_outcome(test, value) for value in STATE_VALUES[kind]]
         assert can_hold(test, kind) or True not in outcomes, test
@@ -222,5 +222,5 @@ def test_a_comparison_that_no_value_meets_is_known(test: Match, kind: object) ->
     ids=named_kind,
 )
 def test_a_comparison_that_raises_is_known(test: Match, kind: object) -> None:
-    """So are those that stop every run."""
+    """A comparison that raises for every value is known, and so is one that stops every run."""
     assert always_raises(test, kind)

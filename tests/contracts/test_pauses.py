@@ -1,4 +1,4 @@
-"""What the checker says about `temp:` keys and pauses is what happens when runs wait and are resumed."""
+"""Findings about `temp:` keys and pauses agree with real runs that wait and are resumed."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class Maker:
 
 
 def pay(to: str) -> str:
-    """Pay somebody."""
+    """Pay an invoice."""
     return f"paid {to}"
 
 
@@ -135,7 +135,7 @@ async def run(expression: Expr[Any], dice: random.Random) -> None:
 
 
 @pytest.mark.parametrize("seeds", SEEDS, ids=lambda seeds: str(seeds.start))
-async def test_what_is_said_of_temp_keys_is_what_happens(seeds: range) -> None:
+async def test_findings_about_temp_keys_agree_with_runs(seeds: range) -> None:
     """A `temp:` key that is called `must` is there whatever a run waited for, one called `never` is not."""
     claims = Counter[str]()
     lies: list[str] = []
@@ -177,7 +177,7 @@ async def test_a_pause_takes_a_temp_key(name: str) -> None:
 
 
 def answers(request: Any) -> Any:
-    """What the models of the pipelines that wait answer: a call of the tool they have, then `ok`."""
+    """Scripted answers for pipelines that wait: a call of the agent's tool, then `ok`."""
     tools = request.tools_dict
     if called(request) or not tools:
         return "ok"
@@ -219,8 +219,8 @@ NEEDING: dict[str, Expr[Any]] = {
 
 
 @pytest.mark.parametrize("step", NEEDING.values(), ids=NEEDING)
-async def test_what_a_pause_has_taken_is_said(step: Expr[Any]) -> None:
-    """Who needs a key that the pause took is told so, and what to do, instead of that nobody wrote it."""
+async def test_the_error_names_the_pause(step: Expr[Any]) -> None:
+    """The error for a key that a pause removed names the pause and the repair."""
     expression, backend = X >> ASK >> step, script()
     first = await expression.run("hi", backend=backend, config=CONFIG)
     approvals = {pending.id: True for pending in first.pending}
@@ -236,7 +236,7 @@ async def test_what_a_pause_has_taken_is_said(step: Expr[Any]) -> None:
 
 
 async def test_a_coordinator_that_only_hands_on_needs_nothing() -> None:
-    """An agent below which the run goes on is not asked again, so what it read may be gone."""
+    """After a pause in a sub-agent, its coordinator does not run again, so it needs no `temp:` keys."""
     boss = Agent("boss").instruct("Use {temp:x}.").delegate(PAYER.isolate())
     expression, backend = X >> boss >> Agent("after"), mock_backend({"after": "ok"}, default=replies(answers))
     assert check_pauses(expression) == []

@@ -1,4 +1,4 @@
-"""What `check` passes, `build` accepts; and what `build` refuses, `check` reports."""
+"""`build` accepts exactly the pipelines for which `check` reports no refusal."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tests.sampling import examples
 
 
 def reported(expression: Expr[Any]) -> list[str]:
-    """What the check says that building will refuse."""
+    """The findings that the check marks as refusals."""
     checks = (check_nesting, check_names, check_structure, check_resources)
     found = {
         id(issue): issue for check in checks for issue in check(expression) if issue.code in REFUSED
@@ -46,7 +46,7 @@ def reported(expression: Expr[Any]) -> list[str]:
 
 
 def refusal(expression: Expr[Any]) -> ADKFluentError | None:
-    """What building raises."""
+    """The error that building raises."""
     try:
         expression.build()
     except ADKFluentError as error:
@@ -64,7 +64,7 @@ def agrees(expression: Expr[Any]) -> bool:
 
 @pytest.mark.parametrize("case", [*CORRECT, *FAULTY], ids=lambda case: case.name)
 def test_a_pipeline_of_the_corpora_is_built_if_the_check_lets_it(case: Any) -> None:
-    """Of every correct and faulty pipeline, building refuses just those of which the check says so."""
+    """Building refuses exactly those pipelines of the corpora for which the check reports a refusal."""
     agrees(case.expression)
 
 
@@ -122,7 +122,7 @@ SPOILERS: tuple[Spoil, ...] = (
 
 
 @pytest.mark.parametrize("spoil", SPOILERS, ids=lambda spoil: spoil.__name__)
-def test_what_building_refuses_is_reported_wherever_it_stands(spoil: Spoil) -> None:
+def test_refusals_are_reported_at_every_place(spoil: Spoil) -> None:
     """A fault put at any place of a random pipeline is refused and reported; without it, neither."""
     refused = 0
     for seed in range(40):

@@ -1,4 +1,4 @@
-"""What a report says, how it prints and stores, and what can be checked."""
+"""Reports: their contents, text and stored form, and the subjects of a check."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def test_the_lines_read_as_plain_sentences() -> None:
     )
 
 
-def test_a_route_says_who_feeds_it() -> None:
-    """What is fine is said too: who writes the key that a route compares."""
+def test_the_report_names_the_writer_of_a_routes_key() -> None:
+    """A report also lists keys without a problem, such as the writer of a route's key."""
     assert '✓ classifier.outputs("intent") → Route("intent"): OK' in str(check_all(PIPELINE))
 
 
@@ -143,7 +143,7 @@ def test_whatever_can_be_checked_gives_one_report() -> None:
 
 
 @pytest.mark.parametrize("thing", [None, "a", 3, object()])
-def test_what_cannot_be_checked_is_refused(thing: object) -> None:
+def test_other_subjects_are_refused(thing: object) -> None:
     """Anything else is refused by the name of its type."""
     with pytest.raises(ArgumentError, match=type(thing).__name__):
         check_all(thing)
@@ -173,7 +173,7 @@ def test_every_check_works_alone() -> None:
 
 
 def test_facts_are_kept_with_the_tree() -> None:
-    """One tree is analysed once, whoever asks; an equal one and what was built of it have their own."""
+    """Each tree is analysed once; an equal tree, or the agent built of it, has its own facts."""
     pipeline = Agent("a") >> PRESENTER
     facts = analyse(pipeline)
     assert analyse(pipeline.node) is facts
@@ -185,7 +185,7 @@ def test_facts_are_kept_with_the_tree() -> None:
 
 
 def test_a_check_that_comes_later_sees_a_tree_that_was_checked() -> None:
-    """What the built-in checks found is known; a check of the user's own is asked each time."""
+    """Findings of the built-in checks are cached; a user's check runs each time."""
     shouting = Agent("LOUD")
     assert check_all(shouting).warnings == ()
     register_checker(no_shouting)
@@ -232,7 +232,7 @@ def test_unknown_functions_are_named_once() -> None:
     assert not [issue for issue in report.oks if issue.key in ("x", "y")]
 
 
-def test_what_is_written_before_an_unknown_function_stays_known() -> None:
+def test_certain_keys_stay_known_after_an_unknown_function() -> None:
     """A function that may write anything does not make a key unknown that was certainly there."""
     report = check_all(classifier >> mystery >> booker)
     assert [issue.key for issue in report.oks] == ["intent"]
@@ -240,7 +240,7 @@ def test_what_is_written_before_an_unknown_function_stays_known() -> None:
 
 @pytest.mark.parametrize("count", [1, 2, 4, 5, 6, 12, 13, 80])
 def test_every_writer_is_named(count: int) -> None:
-    """All the agents that may have produced a value are told, and of very many that there are more."""
+    """The report names all agents that may have written a value; a long list ends with "more"."""
     route = Route("r")
     for number in range(count):
         route = route.eq(number, Agent(f"w{number}").writes("k"))

@@ -28,7 +28,7 @@ ALL = ContractReport.of([FINE, NOTE, DOUBTFUL, BAD, WORSE, BAD])
 
 
 def cells(page: str) -> list[list[str]]:
-    """What stands in the rows of the table of a page."""
+    """The cells of a page's table."""
     rows = re.findall(r"<tr>(.*?)</tr>", page)
     return [[unescape(cell) for cell in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row)] for row in rows]
 
@@ -39,8 +39,8 @@ def test_the_worst_comes_first_and_nothing_twice() -> None:
 
 
 @pytest.mark.parametrize("part", ["code", "agent", "key", "message", "hint"])
-def test_what_differs_in_one_word_is_not_the_same(part: str) -> None:
-    """Two findings that differ in any text are both told; the same one under two severities is told once."""
+def test_findings_that_differ_in_text_are_kept(part: str) -> None:
+    """The report keeps findings that differ in any text, and one of two that differ in severity alone."""
     other = BAD.replace(**{part: "other"})
     assert ContractReport.of([BAD, other]).issues == (BAD, other)
     assert len(ContractReport.of([BAD, BAD.replace(severity=Severity.WARN)]).issues) == 1

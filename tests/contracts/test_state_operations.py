@@ -1,4 +1,4 @@
-"""What the analysis makes of what `S` operations, and functions, say of themselves."""
+"""Facts that the analysis derives from the declared effects of `S` operations and functions."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def put(state: Mapping[str, Any]) -> dict[str, str]:
 
 
 def status(expression: Expr[Any], state: Mapping[str, Any] | None = None) -> str:
-    """What is known about the key where the last step looks at it."""
+    """The status of the key that the last step reads."""
     *_, read = [read for read in Facts(expression.node, state=state or {}).reads if read.via == "function"]
     return read.status
 
@@ -78,13 +78,15 @@ SEEN = tap(look)
         (S.identity() >> put >> SEEN, {}, "must"),
     ],
 )
-def test_what_is_known_after_it(expression: Expr[Any], state: Mapping[str, Any], expected: str) -> None:
-    """Whether a key is there follows from the effects of the steps before."""
+def test_the_status_of_a_key_after_an_operation(
+    expression: Expr[Any], state: Mapping[str, Any], expected: str
+) -> None:
+    """The status of a key follows from the effects of the steps before."""
     assert status(expression, state) == expected
 
 
 def test_a_value_that_may_not_have_been_copied_may_have_stayed() -> None:
-    """Nobody knows whether `user:u` is there, so `k` may hold what was written before, by an agent, too."""
+    """If `user:u` may be missing, `k` may keep its older value, even one that an agent wrote."""
     end = Agent("b").instruct("{k}").context(C.none())
     pipeline = Agent("a").writes("k") >> S.rename(**{"user:u": "k"}) >> end
     assert "a" in llm_anatomy(pipeline)["b"].sees
@@ -97,8 +99,8 @@ def test_a_field_that_may_be_none_need_not_be_there() -> None:
 
 
 @pytest.mark.parametrize("step", [S.fn(put), S.identity() >> put])
-def test_what_a_function_declares_to_write_it_writes(step: Expr[Any]) -> None:
-    """An answer that nobody reads before it is called overwritten, by `S.fn` as by the function itself."""
+def test_declared_writes_of_a_function_count(step: Expr[Any]) -> None:
+    """An unread answer is a dead write before `S.fn`, as before the function itself."""
     found = check_all(Agent("a").writes("k") >> step >> SEEN)
     assert [issue.key for issue in found.issues if issue.code == "overwritten"] == ["k"]
 
@@ -119,7 +121,7 @@ def test_what_a_function_declares_to_write_it_writes(step: Expr[Any]) -> None:
         (S.transform("count", to_text), []),
     ],
 )
-def test_what_it_writes_fits_the_schema(step: Expr[Any], wrong: list[str]) -> None:
+def test_types_of_writes_are_compared_with_the_schema(step: Expr[Any], wrong: list[str]) -> None:
     """The type that an operation is known to write is held against the field, before a run refuses it."""
     found = check_all(step.schema(Board), state={"count": 1, "text": "x", "items": ["y"]})
     assert [issue.key for issue in found.errors] == wrong

@@ -29,7 +29,7 @@ TEMPLATE = "Handle the {} in case 2."
 
 
 class Desk(StateSchema):
-    """What a desk knows."""
+    """The state of a desk."""
 
     intent: str
 
@@ -147,7 +147,7 @@ def test_agents_made_with_adk_are_read_too() -> None:
     assert found(FIRST >> adopt(told)) == [("b", "intent")]
 
 
-def test_where_no_source_is_there_nothing_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_code_without_source_gives_no_finding(monkeypatch: pytest.MonkeyPatch) -> None:
     """A text of code without a file is silent; with its source it is reported."""
     source = 'KEY = "intent"\ntext = f"Sort out every {KEY} now."\n'
     module = ModuleType("unread")

@@ -20,7 +20,7 @@ CLERK = Agent("clerk").instruct("Help.")
 
 
 class Ticket(BaseModel):
-    """What is asked for."""
+    """A ticket of a customer."""
 
     seat: int
 
@@ -62,7 +62,7 @@ def notes(callback_context: Any) -> None:
 
 
 def messages(expression: Expr[Any]) -> list[str]:
-    """What is noted."""
+    """The messages of the notes."""
     return [issue.message for issue in check_descriptions(expression)]
 
 
@@ -84,13 +84,13 @@ def messages(expression: Expr[Any]) -> list[str]:
     ],
     ids=repr,
 )
-def test_who_is_told_something_is_not_noted(agent: Expr[Any]) -> None:
+def test_any_instruction_avoids_the_note(agent: Expr[Any]) -> None:
     """An instruction of any kind, a type to answer with, or a callback is enough."""
     assert messages(agent) == []
 
 
-def test_all_that_are_told_nothing_share_one_note() -> None:
-    """The first of them is the agent of the note, and an empty instruction is none."""
+def test_agents_without_instruction_share_one_note() -> None:
+    """All agents without an instruction, or with an empty one, share one note, which names the first."""
     (note,) = check_descriptions(Agent("a") >> CLERK >> Agent("b").instruct("") >> Agent("c").reads("x"))
     assert (note.agent, note.message) == ("a", "a, b and c have no instruction")
 
@@ -126,13 +126,13 @@ def test_all_that_are_told_nothing_share_one_note() -> None:
         "agent",
     ],
 )
-def test_what_a_tool_lacks_is_noted(tool: Any, said: str | None) -> None:
+def test_missing_descriptions_of_a_tool_are_noted(tool: Any, said: str | None) -> None:
     """The note names the tool, and each parameter without a type; what ADK describes is not noted."""
     assert messages(CLERK.tool(tool)) == ([] if said is None else [f"clerk has {said}"])
 
 
 def test_a_tool_is_noted_once_and_without_its_resources() -> None:
-    """Two agents share a tool, and nobody tells a model what `.inject` fills in."""
+    """A tool that two agents share has one note, without the parameters that `.inject` fills."""
     assert messages(CLERK.tool(_bare) >> Agent("b").instruct("Help.").tool(_bare)) == [
         "clerk has the tool '_bare' without a docstring"
     ]

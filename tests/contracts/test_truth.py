@@ -1,4 +1,4 @@
-"""What the checker says about state and conversation is what happens, over thousands of random pipelines."""
+"""Findings about state and conversation agree with real runs of thousands of random pipelines."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ async def run(made: Sample, number: int) -> Ran:
 
 @dataclass
 class Tally:
-    """How often each claim was put to the test, so that an empty test cannot pass."""
+    """The number of times that each claim was compared, so that an empty test cannot pass."""
 
     claims: Counter[str] = field(default_factory=Counter[str])
     lies: list[str] = field(default_factory=list[str])
@@ -89,7 +89,7 @@ class Tally:
 
 
 def statuses(flow: Flow, origin: str) -> dict[str, set[str]]:
-    """What is claimed about each key where this step, or a copy of it, reads."""
+    """The claimed status of each key that this step, or a copy of it, reads."""
     found: dict[str, set[str]] = {}
     for step in flow.plan.steps:
         if step.origin == origin:
@@ -135,7 +135,7 @@ def compare_files(seed: int, made: Sample, facts: Facts, tally: Tally) -> None:
 
 
 def compare_missing_files(seed: int, facts: Facts, ran: Ran, tally: Tally) -> None:
-    """No run is stopped by an artifact that is said to be there."""
+    """Fail if an artifact that must exist by the analysis stops a run."""
     message = str(ran.error) if ran.error else ""
     for read in facts.artifacts.reads:
         if f"{read.step.name!r} needs artifact {read.use.filename!r}" in message:
@@ -144,7 +144,7 @@ def compare_missing_files(seed: int, facts: Facts, ran: Ran, tally: Tally) -> No
 
 
 def compare_writes(seed: int, made: Sample, facts: Facts, tally: Tally) -> None:
-    """Nobody finds the answer of an agent where it is said to be written again before anybody reads it."""
+    """Fail if a step finds an answer that the analysis calls a dead write."""
     for step, key, by in overwritten(facts):
         if not step.is_model or step.node.written_fields or step.node.output_key != key:
             continue
@@ -156,7 +156,7 @@ def compare_writes(seed: int, made: Sample, facts: Facts, tally: Tally) -> None:
 
 
 def compare_tools(seed: int, facts: Facts, ran: Ran, tally: Tally) -> None:
-    """An agent that is said to be shown no tool calls of another is sent none; one that is shown all is."""
+    """Fail if an agent's request has tool calls that its context hides, or lacks those that it shows."""
     missed = {
         (listener.name, caller.name)
         for listener, callers in unseen_tool_calls(
@@ -173,7 +173,7 @@ def compare_tools(seed: int, facts: Facts, ran: Ran, tally: Tally) -> None:
         step = facts.plan.by_name[listener]
         for request in requests:
             results = used_in(request)
-            for told in helped:  # what it is told of a tool through a state key is not the call
+            for told in helped:  # text about a tool in a state key is not the call
                 results = results.replace(told, "")
             for caller in (other for other in facts.steps if other.origin != step.origin):
                 where = f"seed {seed}: {listener} and the tool of {caller.name}"
@@ -192,7 +192,7 @@ def used_in(request: LlmRequest) -> str:
 
 
 def compare_talk(seed: int, anatomies: Mapping[str, LlmAnatomy], ran: Ran, number: int, tally: Tally) -> None:
-    """Every text that an agent is said to see is in its real requests, and no text it is said not to see."""
+    """Fail if an agent's requests differ from the texts that it sees by the analysis."""
     authors = ("user", *anatomies)
     for listener, anatomy in anatomies.items():
         for request in ran.backend.calls.get(listener, ()):
@@ -260,7 +260,7 @@ async def hold_against(seeds: range, about: About = "all") -> Tally:
 
 
 @pytest.mark.parametrize("seeds", SEEDS, ids=lambda seeds: str(seeds.start))
-def test_what_is_said_is_what_happens(seeds: range) -> None:
+def test_findings_agree_with_runs(seeds: range) -> None:
     """Keys called `must` are there, keys called `never` are not; requests hold the texts they are said to."""
     tally = asyncio.run(hold_against(seeds))
     assert tally.lies == []
@@ -271,8 +271,8 @@ def test_what_is_said_is_what_happens(seeds: range) -> None:
 
 @pytest.mark.newest  # what runs twice here is the same on every release
 @pytest.mark.parametrize("seeds", TALKS, ids=lambda seeds: str(seeds.start))
-def test_what_is_said_of_many_agents_is_what_happens(seeds: range) -> None:
-    """Nobody finds what is called overwritten, and no tool call that is said to be left out is shown."""
+def test_findings_about_many_agents_agree_with_runs(seeds: range) -> None:
+    """In large pipelines, no step reads a dead write, and no request has a hidden tool call."""
     tally = asyncio.run(hold_against(seeds, "talk"))
     assert tally.lies == []
     for claim in ("overwritten", "tools left out", "tools seen"):
@@ -280,8 +280,8 @@ def test_what_is_said_of_many_agents_is_what_happens(seeds: range) -> None:
 
 
 @pytest.mark.parametrize("seeds", SEEDS[:4], ids=lambda seeds: str(seeds.start))
-def test_what_is_said_of_artifacts_is_what_happens(seeds: range) -> None:
-    """An artifact that is said to be there is, and one that is said not to be is not, before any step."""
+def test_findings_about_artifacts_agree_with_runs(seeds: range) -> None:
+    """Before each step, artifacts exist, or are missing, as the analysis claims."""
     tally = asyncio.run(hold_against(seeds, "files"))
     assert tally.lies == []
     for claim in ("file must", "file never", "file unsaved", "file may"):

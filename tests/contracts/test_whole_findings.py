@@ -18,7 +18,7 @@ BOOK = texts()
 
 @pytest.mark.parametrize("case", CASES, ids=title)
 def test_the_whole_text_of_what_is_found(case: Case) -> None:
-    """Severity, code, agent, key, message and hint of what is said of a pipeline are in the book."""
+    """The book holds severity, code, agent, key, message and hint of each finding about a pipeline."""
     assert text_of(case) == BOOK[title(case)]
 
 
@@ -77,7 +77,7 @@ DECLARE = 'Declare it: @declares(reads=["..."], writes=["..."]) from adk_fluent.
     ],
     ids=["a function", "a predicate", "no name", "a name of its own", "before reads", "both"],
 )
-def test_what_is_unknown_is_said_in_one_sentence(expression: Expr[Any], what: str, about: str) -> None:
+def test_one_sentence_names_what_is_unknown(expression: Expr[Any], what: str, about: str) -> None:
     """The note names the functions, each with its step, and the keys of the session that they leave open."""
     (note,) = [issue for issue in check_all(expression).infos if issue.code == "unknown-access"]
     assert str(note) == (
@@ -120,7 +120,7 @@ def test_calls_of_an_agent_that_never_runs_are_not_missed() -> None:
 
 
 @pytest.mark.parametrize("keys", [("x",), ("x", "y"), ("x", "y", "z")], ids=len)
-def test_each_key_that_two_branches_write_is_told_once(keys: tuple[str, ...]) -> None:
+def test_each_key_that_two_branches_write_has_one_warning(keys: tuple[str, ...]) -> None:
     """Three branches that all write the same keys give one warning per key, about the first two of them."""
     branches = [S.set(**dict.fromkeys(keys, 1)).named(f"s{number}") for number in range(3)]
     warnings = check_all(FanOut("all", *branches)).warnings
@@ -130,7 +130,7 @@ def test_each_key_that_two_branches_write_is_told_once(keys: tuple[str, ...]) ->
 
 
 def test_transfers_are_left_alone_while_two_agents_share_a_name() -> None:
-    """Who a transfer reaches is open until names are unique, so only the clash is reported."""
+    """If two agents share a name, the target of a transfer is open, so only the clash is reported."""
     twins = Agent("a").instruct("x") >> Agent("a").instruct("y")
     report = check_all(Pipeline("p", twins, transfer("p")))
     assert [issue.code for issue in report.errors] == ["duplicate-name"]

@@ -1,4 +1,4 @@
-"""What an estimate says is what a run then costs, and where it cannot know, it says what it assumed."""
+"""Estimates agree with the costs of real runs; an estimate names its assumptions."""
 
 import json
 import subprocess
@@ -37,7 +37,7 @@ def agent(name: str, model: str = "m") -> Agent[str]:
 
 
 def calls(expression: Expr[Any], **traffic: Any) -> dict[str, float]:
-    """How often each agent is asked."""
+    """The expected calls of each agent."""
     found = estimate_cost(expression, TrafficAssumptions(**traffic), prices=PRICES)
     return {one.agent: round(one.calls, 3) for one in found.agents}
 
@@ -72,7 +72,7 @@ def test_retries_count_as_often_as_answers_are_wrong() -> None:
 
 
 async def measured(case: Case, backend: Any) -> float:
-    """What a turn of a pipeline costs in a run, on average over its turns."""
+    """The average cost of one turn in a real run."""
     cost = 0.0
     async with case.expression.session(backend=backend, state=dict(case.state)) as chat:
         for _ in range(case.turns):
@@ -176,7 +176,7 @@ def test_history_grows_along_a_sequence() -> None:
 
 
 def test_a_branch_that_is_rarely_taken_is_rarely_read() -> None:
-    """What follows a route reads each branch as often as it is taken; inside, it is read in full."""
+    """A step after a route pays for each branch's text by its probability; inside, a branch costs in full."""
     routed = Route("k").eq("x", a >> b).otherwise(S.set(y=1)) >> c
     found = tokens(routed, branch_probabilities={"x": 0.1}, avg_output_tokens=1000, avg_input_tokens=0)
     assert found["b"] / 0.1 > 1000
@@ -213,7 +213,7 @@ def test_labels_and_limits_are_short_answers() -> None:
     assert estimate_cost(labelled, said, prices=PRICES).agents[0].output_tokens == 77
 
 
-async def test_an_answer_that_goes_on_in_pieces() -> None:
+async def test_an_answer_that_arrives_in_chunks() -> None:
     """The next agent is asked once for each piece, and reads what was said before it each time."""
     first, second, last = agent("first"), agent("second"), agent("last")
     pipeline = first.writes("draft").stream_to(buffering="chunked", chunk_size=50) >> second >> last
@@ -233,7 +233,7 @@ async def test_an_answer_that_goes_on_in_pieces() -> None:
 
 
 def test_only_what_a_model_reads_in_pieces_costs_more() -> None:
-    """A tap that takes the pieces asks nobody, and what goes on whole is read once."""
+    """Chunks cost more only if a model reads them: a tap is free, and a whole answer is read once."""
 
     def show(piece: str) -> None:
         pass
@@ -259,7 +259,7 @@ def test_sums() -> None:
 
 
 def test_between_the_cheapest_and_the_dearest() -> None:
-    """What was not said goes the cheapest way for `low` and the dearest for `high`; what was does not."""
+    """Probabilities that are not given vary from the cheapest way (`low`) to the dearest (`high`)."""
     routed = Route("k").eq("x", a).otherwise(agent("b", "dear"))
     cheap, dear = (estimate_cost(one, prices=PRICES).total_estimated for one in (a, agent("b", "dear")))
     found = estimate_cost(routed, prices=PRICES)
@@ -337,8 +337,8 @@ def test_a_table_to_read() -> None:
     assert lines[-1] == "- prices as of given"
 
 
-def test_assumptions_name_what_was_not_said() -> None:
-    """Rounds, items, failures and who is not counted are told."""
+def test_assumptions_name_missing_numbers() -> None:
+    """The assumptions name rounds, items, failures and agents without a count."""
     from adk_fluent import RemoteAgent
 
     looped = Loop(a, max_iterations=5).until(lambda s: True)
@@ -351,7 +351,7 @@ def test_assumptions_name_what_was_not_said() -> None:
     assert "pay is served elsewhere" in said
 
 
-def test_a_native_agent_that_nobody_knows_is_told() -> None:
+def test_an_unknown_native_agent_is_named() -> None:
     """A class of the user's own may ask any model: the sums say that it is not in them."""
     from google.adk.agents import BaseAgent
 
@@ -363,8 +363,8 @@ def test_a_native_agent_that_nobody_knows_is_told() -> None:
     assert "served elsewhere" not in said
 
 
-def test_what_planners_and_code_executors_add_is_not_foreseen() -> None:
-    """They tell the model more, and may ask it again; the estimate says that it leaves that out."""
+def test_additions_of_planners_and_code_executors_are_left_out() -> None:
+    """Planners and code executors add text and requests; the estimate says that it leaves them out."""
     from google.adk.code_executors.unsafe_local_code_executor import UnsafeLocalCodeExecutor
     from google.adk.planners import PlanReActPlanner
 
@@ -374,8 +374,8 @@ def test_what_planners_and_code_executors_add_is_not_foreseen() -> None:
     assert "b: the tokens of its code executor are not included" in told
 
 
-def test_what_middleware_does_is_not_foreseen() -> None:
-    """Answers from a store, more attempts and other models of middleware are told not to be in the sums."""
+def test_effects_of_middleware_are_left_out() -> None:
+    """The assumptions say that caches, retries and model changes of middleware are not in the sums."""
     found = estimate_cost((a.middleware(retry()) >> b).middleware(cache()), prices=PRICES)
     assert "the effect of middleware (Cache, Retry) is not included" in found.assumptions
     assert "middleware" not in str(estimate_cost(a, prices=PRICES))
@@ -428,7 +428,7 @@ boss = agent("boss").tools(T.agent(expert))
         (a.instruct(P.when("x", P.task("Do it") | P.adapt(audience="all"))), {}, {"a": 1}),
     ],
 )  # fmt: skip
-def test_who_else_is_asked(
+def test_agents_in_tools_and_helper_models_count(
     expression: Expr[Any], traffic: dict[str, Any], expected: dict[str, float]
 ) -> None:
     """Agents in tools share their caller's calls; a helper model is asked once per answer."""
@@ -448,7 +448,7 @@ async def test_a_run_with_an_agent_in_a_tool_makes_these_calls() -> None:
 
 
 def test_an_agent_in_a_tool_reads_the_request_alone() -> None:
-    """It has its caller's model, hears nothing of the conversation, and its answer is what the tool gives."""
+    """An agent in a tool has its caller's model and reads the request alone; its answer is the result."""
     long = agent("boss", "dear").tools(T.agent(Agent("expert").instruct("Do it.")))
     told = tokens(a >> long, output_tokens={"expert": 1_000, "a": 5_000})
     assert told["expert"] < 100
@@ -472,7 +472,7 @@ def test_native_agents_in_tools() -> None:
     )
 
 
-def test_what_was_not_said_of_tools_makes_an_estimate_vague() -> None:
+def test_unknown_tool_calls_widen_the_range() -> None:
     """The cheapest day calls no tool, the dearest calls it twice; said calls are the same in both."""
     found = estimate_cost(boss, prices=PRICES)
     assert found.low < found.total_estimated < found.high
@@ -482,7 +482,7 @@ def test_what_was_not_said_of_tools_makes_an_estimate_vague() -> None:
 
 
 def test_a_helper_model_has_its_own_price() -> None:
-    """What a context asks another model is that model's cost, and what nobody knows the price of is named."""
+    """A helper model's requests cost its own price; a model without a price is named."""
     found = estimate_cost(a >> b.context(C.summarize(model="dear")), prices=PRICES)
     assert found.per_model["dear"] > found.per_model["m"]
     assert "b: C.summarize asks dear once for each of its answers, and gets 200 tokens" in found.assumptions
@@ -490,7 +490,7 @@ def test_a_helper_model_has_its_own_price() -> None:
         estimate_cost(a >> b.context(C.distill(into="facts", model="house")), prices=PRICES)
 
 
-def test_what_helper_models_cost_that_is_not_counted_is_told() -> None:
+def test_uncounted_helper_requests_are_named() -> None:
     """A prompt that never changes is rewritten once, and embeddings have no price per answer."""
     fixed = a.instruct(P.task("Do it.") | P.adapt(audience="all"))
     found = estimate_cost(fixed >> b >> c.context(C.relevant(scorer="embedder", top_k=1)), prices=PRICES)
@@ -526,7 +526,7 @@ routed = a.writes("k") >> Route("k").eq("x", b).otherwise(c)
         (lambda: estimate_cost("a"), "This takes an expression"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_estimated_is_told(make: Callable[[], object], message: str) -> None:
+def test_wrong_arguments_of_estimates_are_refused(make: Callable[[], object], message: str) -> None:
     """Wrong numbers, unknown names and prices, probabilities that do not add up: one line says which."""
     with pytest.raises(ArgumentError) as caught:
         make()
@@ -534,7 +534,7 @@ def test_what_cannot_be_estimated_is_told(make: Callable[[], object], message: s
     assert "\n" not in str(caught.value)
 
 
-def test_a_request_that_no_candidate_may_get_is_told() -> None:
+def test_candidates_without_a_match_are_refused() -> None:
     """Candidates that cannot be satisfied are refused, naming the agent."""
     chosen = Agent("a").model_select("cost_optimized", candidates=[ModelCandidate("m", 1, 1, max_tokens=100)])
     with pytest.raises(ModelError, match=r"^Agent 'a' has no model .*'m': it may get 100 tokens"):
@@ -554,7 +554,7 @@ def test_without_the_extra_given_prices_do(monkeypatch: pytest.MonkeyPatch) -> N
     assert estimate_cost(chosen).per_invocation > 0
 
 
-def test_it_needs_no_adk() -> None:
+def test_estimates_need_no_adk() -> None:
     """Estimating imports neither google.adk nor google.genai."""
     code = (
         "import sys\n"

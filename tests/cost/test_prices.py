@@ -1,4 +1,4 @@
-"""What a call costs is what the provider's price list says, or what was given."""
+"""The cost of a call follows the provider's price list or the given price."""
 
 import subprocess
 import sys
@@ -50,7 +50,7 @@ def test_a_model_object_has_the_price_of_its_name() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "no-such-model", "ollama/llama3", "nobody/gpt-4o", object(), None])
-def test_what_nobody_knows_has_no_price(name: object) -> None:
+def test_unknown_models_have_no_price(name: object) -> None:
     """An unknown model has no price, rather than one of 0 or of a namesake at another provider."""
     assert price_of(name) is None
     assert cost_of(name, Tokens(10, 10)) is None
@@ -104,7 +104,7 @@ def test_the_tokens_of_a_response() -> None:
 
 
 @pytest.mark.parametrize("wrong", [-1, "-0.5", float("nan"), float("inf"), "free", True, None, [1]])
-def test_what_is_no_price_is_refused(wrong: Any) -> None:
+def test_invalid_prices_are_refused(wrong: Any) -> None:
     """An amount that is negative or no number is refused, saying which."""
     with pytest.raises(ArgumentError, match=r"takes an amount in USD"):
         Price.per_thousand(input=wrong, output=1)
@@ -112,7 +112,7 @@ def test_what_is_no_price_is_refused(wrong: Any) -> None:
         Price.per_million(input=1, output=wrong)
 
 
-def test_what_cannot_be_registered_is_refused() -> None:
+def test_incomplete_registrations_are_refused() -> None:
     """A price without a model, and a model with something else than a price, are refused."""
     with pytest.raises(ArgumentError, match="name of a model"):
         register_price(" ", Price.per_million(input=1, output=1))
@@ -120,7 +120,7 @@ def test_what_cannot_be_registered_is_refused() -> None:
         register_price("m", cast(Any, 0.5))
 
 
-def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch, own: str) -> None:
+def test_without_the_extra_the_error_names_it(monkeypatch: pytest.MonkeyPatch, own: str) -> None:
     """Without genai-prices, one line names the extra; given prices need none."""
     from adk_fluent.cost import prices
 

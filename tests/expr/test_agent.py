@@ -374,7 +374,7 @@ def test_every_callback_of_adk_is_among_the_hooks() -> None:
 
 @pytest.mark.parametrize("hook", HOOKS)
 def test_a_callback_is_a_function(hook: str) -> None:
-    """What cannot be called, a class and an expression are refused at once; a list is to be unpacked."""
+    """A callback must be a function: other values are refused at once, and a list must be unpacked."""
     add_to: Any = getattr(untyped, hook)
     for wrong, told in (
         ("x", "str 'x'"),
@@ -439,7 +439,7 @@ def test_confirmation_of_what_is_no_function() -> None:
     assert asked.node.tools == (T.confirm(T.mock("x"), is_done), T.confirm(T.mock("y"), is_done))
 
 
-def test_delegating_to_nobody_is_refused() -> None:
+def test_delegating_without_agents_is_refused() -> None:
     """`delegate()` without agents names the agent it was called on."""
     with pytest.raises(ExpressionError) as caught:
         a.delegate()
@@ -487,7 +487,7 @@ def test_a_misspelt_method_names_the_nearest(name: str, nearest: str) -> None:
     assert not hasattr(a, name)
 
 
-def test_what_only_adk_can_judge_is_judged_when_compiled() -> None:
+def test_values_of_plain_adk_fields_are_checked_when_compiled() -> None:
     """A wrong value of a plain ADK field gives one line with agent and field."""
     from adk_fluent.errors import CompileError
 
@@ -497,7 +497,7 @@ def test_what_only_adk_can_judge_is_judged_when_compiled() -> None:
 
 
 def test_a_preset_takes_every_builder_method() -> None:
-    """What the type of a preset lists is what gives an agent again; the rest of an agent's names does not."""
+    """The type of a preset lists exactly the builder methods, which return an agent."""
     wrappers = {"from_node", "named", "proceed_if", "tap", "timeout", "until", "use"}
     inherited = set(dir(Terminals)) | wrappers | {"name", "node", "to_ir", "check"}
     builders = {name for name in dir(Agent) if not name.startswith("_")} - inherited
@@ -560,7 +560,7 @@ def twice(text: str) -> str:
     ],
 )
 def test_arguments_of_adk_are_answered_with_the_fluent_form(make: Callable[[], object], message: str) -> None:
-    """Whoever types what ADK's classes take reads what to type instead."""
+    """The error for an argument of ADK's class names the fluent method."""
     with pytest.raises(ArgumentError) as raised:
         make()
     assert str(raised.value) == message
@@ -578,7 +578,7 @@ SYNONYMS: list[tuple[Any, Any, tuple[Any, ...]]] = [
 
 @pytest.mark.parametrize(("other", "preferred", "arguments"), SYNONYMS)
 def test_a_synonym_says_which_name_to_prefer(other: Any, preferred: Any, arguments: tuple[Any, ...]) -> None:
-    """It does the same, and its docstring names the one to take."""
+    """A synonym does the same, and its docstring names the method to prefer."""
     assert re.search(rf"Prefer `(S\.)?{preferred.__name__}(\(\))?`", inspect.getdoc(other) or "")
     if arguments:
         made, same = other(*arguments), preferred(*arguments)
@@ -587,7 +587,7 @@ def test_a_synonym_says_which_name_to_prefer(other: Any, preferred: Any, argumen
 
 @pytest.mark.parametrize("owner", [Agent, RemoteAgent, Pipeline, S, C, P, T, A])
 def test_the_first_line_of_help_stands_alone(owner: type) -> None:
-    """It names what it is about: an agent, an expression, a key."""
+    """The first line of a method's help names its subject: an agent, an expression, a key."""
     vague = re.compile(r"\b(this says|in here|that it \w+s a|The same as)\b")
     lines = {name: (inspect.getdoc(getattr(owner, name)) or "").partition("\n")[0] for name in dir(owner)}
     assert {name: line for name, line in lines.items() if name[0] != "_" and vague.search(line)} == {}

@@ -1,4 +1,4 @@
-"""What expressions declare about themselves: kept, checked at once, refused where it cannot run."""
+"""Declarations of expressions: stored, checked at once, and refused if they cannot run."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_edges_and_boundaries_are_annotations() -> None:
     assert boundary == ExecutionBoundary(scaling=scaling)
 
 
-def test_models_and_modalities_are_told_apart() -> None:
+def test_models_and_modalities_are_separate() -> None:
     """`.accepts(Model)` is the input schema, `.accepts(Modality, ...)` the kinds of content; they add up."""
     agent = Agent("a").accepts(Order).accepts(Modality.PDF).produces_modality(Modality.TEXT, Modality.CODE)
     assert agent.node.input_schema is Order
@@ -97,7 +97,7 @@ def test_the_model_selector_is_held_by_the_agent() -> None:
     assert chosen.node.reads_keys == {"q"}
 
 
-def test_a_remote_agent_keeps_what_it_was_told() -> None:
+def test_a_remote_agent_keeps_its_arguments() -> None:
     """Endpoint, limits, schemas, fallback, and the keys it is sent and writes are fields of its node."""
     remote = RemoteAgent(
         "pay",
@@ -168,7 +168,7 @@ def test_wrong_declarations_are_refused_at_once(make: Any, message: str) -> None
 
 
 def test_a_remote_agent_needs_a_name_that_adk_takes() -> None:
-    """Its name is checked like an agent's."""
+    """The name of a remote agent is checked like that of an agent."""
     with pytest.raises(InvalidNameError):
         RemoteAgent("pay-now", endpoint="http://x")
 

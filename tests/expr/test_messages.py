@@ -1,4 +1,4 @@
-"""What a newcomer types wrong, and the line that says what to write instead."""
+"""Frequent mistakes of newcomers, each with an error line that names the right form."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def is_done(state: Any) -> bool:
 
 
 def message(wrong: Callable[[], object], kind: type[ADKFluentError] = ArgumentError) -> str:
-    """What is said, on one line."""
+    """The error message, on one line."""
     with pytest.raises(kind) as caught:
         wrong()
     assert "\n" not in str(caught.value)
@@ -105,7 +105,7 @@ def test_swapped_arguments_of_a_route(swap: Swapped, value: object, instead: str
 
 
 def test_a_branch_that_is_an_expression_twice_is_no_swap() -> None:
-    """With two expressions nobody knows which is which; what is no test is refused as before."""
+    """Two expressions give no hint about swapped arguments; a value that is not a test is refused."""
     assert "compares with a number or text" in message(lambda: Route("k").gt(untyped, b))
 
 
@@ -153,7 +153,7 @@ def test_a_misspelt_name_is_answered_with_the_nearest(holder: object, wrong: str
 
 @pytest.mark.parametrize("holder", [S, C, P, St])
 def test_names_that_python_asks_for_are_just_absent(holder: object) -> None:
-    """What other libraries look for on any object is answered as Python does, without a list of names."""
+    """Names that other libraries look up on any object raise a plain `AttributeError` without suggestions."""
     with pytest.raises(AttributeError) as caught:
         getattr(holder, "_repr_html_")  # noqa: B009  # a type checker knows that it is not there
     assert not isinstance(caught.value, ADKFluentError)
@@ -168,7 +168,7 @@ def test_names_that_python_asks_for_are_just_absent(holder: object) -> None:
         (a // b, "writes", "Fallback has no method 'writes': that is for its agents."),
     ],
 )
-def test_what_only_agents_have(expression: Expr[Any], method: str, told: str) -> None:
+def test_methods_that_only_agents_have(expression: Expr[Any], method: str, told: str) -> None:
     """A method of agents, asked of what holds them, is sent there."""
     told = f"{told} Call .{method}() on an Agent, before it is joined with others."
     assert message(lambda: getattr(expression, method), ExpressionError) == told
@@ -271,7 +271,7 @@ def test_a_service_of_the_wrong_kind_elsewhere(service: str) -> None:
     ],
 )
 def test_a_runner_is_given_services_alone(option: str, told: str) -> None:
-    """What `to_runner` does not take is named, with where it belongs."""
+    """The error for a wrong argument of `to_runner` names its right place."""
     wrong: Any = {option: None}
     said = message(lambda: a.to_runner(**wrong))
     assert said.startswith(f"to_runner() has no option {option!r}. {told}".rstrip())

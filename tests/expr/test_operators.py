@@ -48,8 +48,8 @@ def test_repeated_use_is_kept(join: Joined, node: type) -> None:
 
 
 @operators
-def test_what_has_a_name_is_not_flattened(join: Joined, node: type) -> None:
-    """A named or described part stays a part of its own."""
+def test_named_parts_are_not_flattened(join: Joined, node: type) -> None:
+    """A part with a name or description is not flattened."""
     named = join(a, b).named("pair")
     assert join(named, c).node == node(children=(node(name="pair", children=(A, B)), C))
     assert join(c, named).node == node(children=(C, node(name="pair", children=(A, B))))
@@ -58,7 +58,7 @@ def test_what_has_a_name_is_not_flattened(join: Joined, node: type) -> None:
 @operators
 @pytest.mark.parametrize("first", ["left", "right"])
 def test_asking_for_a_node_early_changes_nothing(join: Joined, node: type, first: str) -> None:
-    """Whether or not a part was looked at before it is joined, the result is the same."""
+    """Reading the node of a part before joining it does not change the result."""
     part = join(a, b)
     assert part.node.children == (A, B)
     whole = join(part, c) if first == "left" else join(c, part)
@@ -98,7 +98,7 @@ def test_classes_and_operators_make_the_same() -> None:
         ((a >> b).tap(look), SequenceNode(children=(A, B, TapNode(fn=look)))),
     ],
 )
-def test_what_operators_make(expression: Expr[Any], node: object) -> None:
+def test_results_of_operators(expression: Expr[Any], node: object) -> None:
     """Loops nest, functions become transforms on either side, taps follow."""
     assert expression.node == node
 
@@ -132,7 +132,7 @@ EXPRESSIONS: dict[str, Expr[Any]] = {
 @operators
 @pytest.mark.parametrize(("value", "shown"), BAD, ids=[shown for _, shown in BAD])
 def test_wrong_operands(join: Joined, node: type, value: object, shown: str) -> None:
-    """What is no expression on the right of an operator is refused, whatever stands on the left."""
+    """A right operand that is not an expression is refused for every left operand."""
     sign = {SequenceNode: ">>", ParallelNode: "|", FallbackNode: "//"}[node]
     for left in EXPRESSIONS.values():
         with pytest.raises(ArgumentError) as caught:
@@ -161,7 +161,7 @@ def test_wrong_operands_on_the_left(value: Any, shown: str) -> None:
     "value", [5, None, "x", [1], typed(look)], ids=["int", "None", "str", "list", "function"]
 )
 def test_operators_without_a_meaning_are_type_errors(value: Any) -> None:
-    """Where Python asks only the other side, its own TypeError says that the operator does not exist."""
+    """Operators without a meaning raise Python's own `TypeError`."""
     for wrong in (
         lambda: value | a,
         lambda: value // a,

@@ -74,7 +74,7 @@ def test_a_branch_may_be_anything_that_runs() -> None:
         assert node == (branch.node if branch else TransformNode(fn=count_words))
 
 
-def test_what_a_route_reads() -> None:
+def test_the_reads_of_a_route() -> None:
     """The checker sees the key, and the keys of predicates whose source shows them."""
     assert Route("k").eq("x", a).node.access.reads == {"k"}
     assert Route("k").eq("x", a).node.access.reads_known

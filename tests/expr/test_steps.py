@@ -89,7 +89,7 @@ WRONG: list[tuple[Callable[[], object], str]] = [
 
 @pytest.mark.parametrize(("make", "message"), WRONG, ids=[f"{n}-{m[:30]}" for n, (_, m) in enumerate(WRONG)])
 def test_wrong_arguments(make: Callable[[], object], message: str) -> None:
-    """What cannot be called, waited for or shown is refused where it is given."""
+    """Arguments that cannot be called, awaited or printed are refused at once."""
     with pytest.raises(ArgumentError) as caught:
         make()
     assert str(caught.value) == message
@@ -138,7 +138,9 @@ def test_transfer_targets_are_names(target: Any, message: str) -> None:
         ),
     ],
 )
-def test_what_only_the_whole_tree_shows(expression: Expr[Any], error: type[Exception], message: str) -> None:
+def test_faults_of_the_whole_tree_are_refused_when_compiled(
+    expression: Expr[Any], error: type[Exception], message: str
+) -> None:
     """Targets that are not there, circles and clashing names are refused when the tree is compiled."""
     with pytest.raises(error) as caught:
         expression.build()

@@ -1,4 +1,4 @@
-"""What terminals refuse before anything runs, and errors as users meet them."""
+"""Refusals of terminals before a run, and errors as users see them."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ PROMPT = (
     ids=["empty", "no parts", "None", "int", "bytes", "bytes in a list", "agent"],
 )
 async def test_wrong_prompts(prompt: Any, message: str) -> None:
-    """What no message can hold is refused before a model is called."""
+    """A prompt that is not a message is refused before a model is called."""
     backend = mock_backend({"a": "hello"})
     with pytest.raises(ArgumentError) as caught:
         await untyped.run(prompt, backend=backend)
@@ -210,7 +210,7 @@ def test_help_lists_each_option(name: str) -> None:
     ],
 )
 def test_help_shows_what_a_class_takes(cls: type, shown: str) -> None:
-    """Its real arguments with their types, and not those that only exist to refuse what is wrong."""
+    """Help on a class shows its real arguments with types, and not those that exist only to refuse."""
     assert str(inspect.signature(cls)).startswith(shown)
     title = pydoc.plain(pydoc.render_doc(cls))
     assert f"{cls.__name__}{shown}" in title

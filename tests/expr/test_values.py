@@ -73,7 +73,7 @@ def test_equality_and_hash_agree(name: str) -> None:
 
 
 def pickled(expression: Expr[Any]) -> Expr[Any]:
-    """What comes back from a pickle."""
+    """The value after a round trip through pickle."""
     return pickle.loads(pickle.dumps(expression))
 
 
@@ -197,14 +197,14 @@ def test_some_classes_are_not_built_directly(cls: Any) -> None:
     ],
 )
 def test_misspelt_methods(expression: Expr[Any], wrong: str, message: str) -> None:
-    """Every class names the nearest of its own methods."""
+    """The error for a misspelt method names the nearest method of the class."""
     with pytest.raises(AttributeError) as caught:
         getattr(expression, wrong)
     assert str(caught.value) == message
 
 
 @pytest.mark.parametrize("wrong", ["for _ in a: pass", "len(a)", "a[0]", "a()", "a < b", "-a", "'x' in a"])
-def test_what_expressions_are_not(wrong: str) -> None:
+def test_expressions_are_no_containers_numbers_or_functions(wrong: str) -> None:
     """An expression is no container, no number and no function, so a slip is not silently accepted."""
     with pytest.raises(TypeError):
         exec(wrong, {"a": a, "b": b})
@@ -267,7 +267,7 @@ OBSERVED: dict[str, Callable[[], object]] = {
 
 
 @pytest.mark.parametrize("where", OBSERVED)
-def test_what_only_looks_cannot_declare_writes(where: str) -> None:
+def test_predicates_and_taps_cannot_declare_writes(where: str) -> None:
     """A predicate or tap that declares writes is refused at once, naming it, the key and the way out."""
     with pytest.raises(ArgumentError) as caught:
         OBSERVED[where]()
@@ -289,7 +289,7 @@ KEEPS: dict[str, Callable[[list[str]], Any]] = {
 
 @pytest.mark.parametrize("make", KEEPS.values(), ids=KEEPS)
 def test_a_list_that_was_given_can_change(make: Callable[[list[str]], Any]) -> None:
-    """What the caller does to a list or dict after giving it to an expression changes no expression."""
+    """A later change of a list or dict that the caller passed does not change the expression."""
     given = ["x"]
     made, same = make(given), make(["x"])
     given.append("changed")

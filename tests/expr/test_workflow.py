@@ -233,7 +233,7 @@ TAKES_MEMBERS: list[tuple[Callable[[Any], object], str]] = [
 @pytest.mark.parametrize(("value", "shown"), BAD_MEMBERS, ids=[shown for _, shown in BAD_MEMBERS])
 @pytest.mark.parametrize(("make", "where"), TAKES_MEMBERS)
 def test_wrong_members(make: Callable[[Any], object], where: str, value: object, shown: str) -> None:
-    """What is no expression and no function is refused where it is given, by name."""
+    """A member that is neither expression nor function is refused at once; the error names it."""
     with pytest.raises(ArgumentError) as caught:
         make(value)
     assert str(caught.value) == f"{where} takes an expression or a function of the state, not {shown}."

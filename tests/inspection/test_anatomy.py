@@ -261,7 +261,7 @@ def test_a_sibling_may_write_over_a_value() -> None:
 
 
 def test_an_own_extract_stands_in_the_instruction() -> None:
-    """What an agent's context makes of the conversation is there when its instruction is rendered."""
+    """The key that an agent's context extracts is present when its instruction is rendered."""
     agent = B.context(C.exclude_agents("a") | C.distill(into="x")).instruct("{x?}")
     assert "a" not in (A.writes("x") >> agent).llm_anatomy()["b"].certain
 
@@ -338,7 +338,7 @@ async def test_the_shape_of_the_answer_is_what_the_model_is_asked_for(
 
 
 def test_a_field_of_a_json_answer_is_not_the_whole_answer() -> None:
-    """Where an agent answers in JSON, the value of one of its fields is not all that it said."""
+    """A field of a JSON answer does not count as the agent's whole answer."""
     pipeline = A.writes(Bill.intent, Bill.confidence) >> B.instruct("{intent}")
     assert Reach("a", "intent", certain=False, whole=True) not in pipeline.llm_anatomy()["b"].reaches
     assert pipeline.llm_anatomy()["b"].doubled == frozenset()

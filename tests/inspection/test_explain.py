@@ -96,7 +96,7 @@ def test_it_is_json_too() -> None:
 
 
 def test_a_single_agent_needs_no_outline() -> None:
-    """An expression of one agent is told without an outline, and so is what was built of it."""
+    """The explanation of a single agent has no outline, nor has that of the agent built of it."""
     assert str(Agent("a").explain()).splitlines()[0] == "a (agent)"
     assert str(explain(Agent("a").build())) == str(Agent("a").explain())
 
@@ -115,7 +115,7 @@ def test_the_middleware_that_acts_on_an_agent_is_listed() -> None:
 
 
 def test_the_default_model_is_the_one_that_adk_takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A program may set a default of its own; where ADK is not loaded, its source says the default."""
+    """The explanation names the default model that the program set, or the one in ADK's source."""
     line = "  model:        (not set — the model of the agent above, else ADK's default, {})"
     agent = Agent("a")
     if hasattr(LlmAgent, "set_default_model"):

@@ -121,7 +121,7 @@ async def test_a_loop_gets_what_it_waits_for() -> None:
     assert len((await (Agent("a") * until(lambda state: False, max=2)).preview("Hi"))["a"]) == 2
 
 
-@pytest.mark.filterwarnings("ignore:The `plugins` argument:DeprecationWarning")  # ADK's, of its own AgentTool
+@pytest.mark.filterwarnings("ignore:The `plugins` argument:DeprecationWarning")  # of ADK's own AgentTool
 async def test_no_real_model_is_asked() -> None:
     """Neither an agent's own model, nor that of an agent used as a tool, nor a helper's is ever asked."""
     inner = LlmAgent(name="inner", model=Forbidden())
@@ -232,7 +232,7 @@ async def test_a_field_of_every_type_is_made_up(name: str) -> None:
 
 
 async def test_a_type_without_end_cannot_be_made_up() -> None:
-    """Of a type whose every value holds another one, the error names it."""
+    """A type whose values hold each other without end is named by the error."""
     with pytest.raises(ArgumentError, match=r"cannot make up an answer of 'a': 'Endless' is inside itself"):
         await Agent("a").returns(Endless).preview("Hi")
 
@@ -319,7 +319,7 @@ async def test_it_is_json_too() -> None:
 
 
 async def test_copies_share_a_script() -> None:
-    """Uses of one agent in two places stand under its name, unless one has a script of its own."""
+    """Two uses of one agent share the script under its name, unless one has its own script."""
     writer = Agent("writer").writes("draft")
     both = await (writer >> S.set(x=1) >> writer).preview("Hi")
     assert [len(requests) for requests in both.values()] == [2]

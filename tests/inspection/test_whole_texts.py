@@ -438,7 +438,7 @@ def test_the_users_words_may_come_through_a_key() -> None:
 
 
 def test_a_remote_answer_is_not_surely_whole() -> None:
-    """Whether a remote agent answers with text is not known here."""
+    """A remote agent may answer without text, so its answer is not certainly whole."""
     far = RemoteAgent("far", endpoint="http://far.example").writes("x")
     reaches = (far >> A.instruct("{x}")).llm_anatomy()["a"].reaches
     assert reaches[-1] == Reach("far", "x", certain=False, whole=True)

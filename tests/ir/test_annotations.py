@@ -36,7 +36,7 @@ def test_nothing_is_said_by_default() -> None:
     ],
 )
 def test_annotations_tell_nodes_apart(annotations: Annotations) -> None:
-    """What is said about a node is part of the value that it is."""
+    """Annotations are part of a node's value: nodes with different ones are not equal."""
     node = AgentNode(name="x", annotations=annotations)
     assert node != AgentNode(name="x")
     assert node == AgentNode(name="x", annotations=annotations)

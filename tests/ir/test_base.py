@@ -224,7 +224,7 @@ def test_a_wide_tree_is_walked_without_recursion() -> None:
 
 @pytest.mark.parametrize("cls", NODE_TYPES, ids=lambda cls: cls.__name__)
 def test_every_node_type_is_declared_whole(cls: type[Node]) -> None:
-    """Every type has a kind of its own, a docstring, and takes no attribute that is not a field."""
+    """Every node type has its own kind, a docstring, and no attributes besides its fields."""
     assert cls.kind != Node.kind
     assert [other.kind for other in NODE_TYPES].count(cls.kind) == 1
     assert cls.__doc__

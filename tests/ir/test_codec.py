@@ -86,7 +86,7 @@ def test_every_kind_of_node_survives_json(node: Node) -> None:
     ids=lambda value: getattr(value, "__name__", type(value).__name__),
 )
 def test_every_kind_of_value_survives_json(value: object) -> None:
-    """What a field may hold comes back equal and of the same type, text that looks like a tag included."""
+    """Every value of a field comes back equal and of the same type, even text that looks like a tag."""
     node = S.set(value=value).node
     loaded = through_json(node)
     assert loaded == node
@@ -103,7 +103,7 @@ def test_not_a_number_survives_json() -> None:
 
 
 def test_annotations_survive_json() -> None:
-    """What is said about a node is stored with it."""
+    """Annotations are stored with their node."""
     said = Annotations(
         visibility="internal", content=ContentSpec(frozenset({Modality.IMAGE}), max_input_tokens=5)
     )
@@ -128,7 +128,7 @@ def test_none_is_not_unset() -> None:
 
 
 def local_function(state: Mapping[str, Any]) -> None:
-    """Stands in for a function whose name is taken by another one."""
+    """A function whose name another function has taken."""
 
 
 class Unwritable(BaseModel):
@@ -374,7 +374,7 @@ def test_reading_constructs_no_foreign_class(tag: str, path: str, monkeypatch: p
 
 @dataclass(frozen=True)
 class Trap:
-    """A dataclass of somebody else that does something when it is made."""
+    """A foreign dataclass with a side effect in its constructor."""
 
     seconds: float = 1
 
@@ -384,7 +384,7 @@ class Trap:
 
 @frozen
 class Foreign(Frozen):
-    """A value of somebody else, on the base that those of the library share."""
+    """A foreign value class on the base class of the library's values."""
 
     def __init__(self, **values: object) -> None:
         raise AssertionError("a value was made")

@@ -115,7 +115,7 @@ def test_the_list_of_node_types_is_complete() -> None:
 
 
 def test_the_recipe_names_each_table_of_node_types() -> None:
-    """What the page about internals says to add for a node is all that there is, and stands where it says."""
+    """The page about internals names every table that a new node type needs, with its place."""
     rows = re.findall(
         r"^\| `([\w/]+\.py)` \| (.+) \|$", (ROOT / "docs/contribute/internals.md").read_text(), re.M
     )
@@ -159,7 +159,7 @@ def test_it_says_how_it_runs_its_children(cls: type[Node]) -> None:
 
 @every_type
 def test_the_analysis_knows_it(cls: type[Node]) -> None:
-    """It can be checked, and who sees it is known."""
+    """Every node type can be checked, and its visibility is known."""
     check_all(tree_with(cls))
     seen = infer_visibility(tree_with(cls))
     assert set(seen) == {node.name for node in walk(tree_with(cls))}
@@ -167,7 +167,7 @@ def test_the_analysis_knows_it(cls: type[Node]) -> None:
 
 @every_type
 def test_the_codec_knows_it(cls: type[Node]) -> None:
-    """It is written as JSON and read back."""
+    """Every node type is written as JSON and read back."""
     tree = tree_with(cls)
     assert from_dict(json.loads(json.dumps(to_dict(tree)))) == tree
     assert ir_hash(tree) != ir_hash(tree.with_children(tree.children[:1]))
@@ -175,7 +175,7 @@ def test_the_codec_knows_it(cls: type[Node]) -> None:
 
 @every_type
 def test_naming_knows_it(cls: type[Node]) -> None:
-    """It gets a name that is an identifier and its own, whether or not it was named."""
+    """Every node gets a unique name that is an identifier, with or without a given name."""
     named = [node.name for node in walk(resolve_names(SequenceNode(children=(EXAMPLES[cls],) * 2)).root)]
     assert len(set(named)) == len(named)
     assert all(name.isidentifier() for name in named)
@@ -212,7 +212,7 @@ def test_the_tables_hold_nothing_but_node_types() -> None:
 
 @every_type
 def test_the_compiler_builds_it_or_names_it(cls: type[Node]) -> None:
-    """What is compiled gives a native agent of its name; what is not raises an error with node and type."""
+    """A node compiles to a native agent of its name, or raises an error with the node and its type."""
     from adk_fluent.backends.adk.running.backend import build
 
     tree = tree_with(cls)

@@ -114,7 +114,7 @@ def test_access_adds_up(one: Access, other: Access, both: Access) -> None:
 
 
 def test_what_nodes_read_and_write() -> None:
-    """Each node reports the keys of its own functions; what only looks at the state writes nothing."""
+    """Each node reports the keys of its functions; a function that only reads writes nothing."""
     assert TransformNode(fn=declared).access == Access(frozenset({"r"}), frozenset({"w"}))
     assert TapNode(fn=declared).access == Access(frozenset({"r"}))
     assert TapNode(fn=print).access == Access(reads_known=False)
@@ -180,7 +180,7 @@ def test_function_name(fn: object, name: str) -> None:
     ],
 )
 def test_import_path(target: object, path: str | None) -> None:
-    """What can be found again by name has a path, and the path leads to it; nothing else has one."""
+    """A function has an import path exactly if the path leads back to it."""
     assert import_path(target) == path
     if path is not None:
         assert find(path) is target

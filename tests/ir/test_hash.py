@@ -165,7 +165,7 @@ def test_what_changes_in_a_run_does_not_count() -> None:
 
 
 def test_a_tree_is_encoded_once() -> None:
-    """Only a function that binds a variable anew makes it encoded again, without that variable."""
+    """A tree is encoded again only if a function rebinds a variable, and then without that variable."""
 
     class Dumped:
         times = 0

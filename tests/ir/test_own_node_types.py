@@ -69,7 +69,7 @@ FIRST, X, Y, LAST = (
 
 
 def own(value: Execution, *children: Node) -> Node:
-    """A composite of somebody else's that runs its children in this way."""
+    """A user's composite that runs its children in this way."""
 
     @node
     class OwnNode(ParentNode):
@@ -81,7 +81,7 @@ def own(value: Execution, *children: Node) -> Node:
 
 @node
 class OwnAgentNode(AgentNode):
-    """An agent of somebody else's: a node whose model chooses has what an agent has."""
+    """A user's agent class: a node whose model chooses the next agent has the fields of an agent."""
 
     kind: ClassVar[str] = "own"
 
@@ -126,7 +126,7 @@ def around(way: type[Execution]) -> Node:
 
 
 def refusal(consume: Callable[[], object], error: type[ADKFluentError]) -> str:
-    """What is said of a tree that is refused."""
+    """The message of the refusal of a tree."""
     with pytest.raises(error) as caught:
         consume()
     return str(caught.value)
@@ -204,7 +204,7 @@ def test_it_is_priced(way: type[Execution]) -> None:
 
 @every_way
 def test_it_is_drawn(way: type[Execution]) -> None:
-    """It looks as nodes of ours that run their children alike."""
+    """A user's node is drawn like the built-in nodes that run their children in the same way."""
     tree = around(way)
     for draw in (to_mermaid, to_svg, to_html, to_outline):
         picture = draw(tree)
@@ -223,7 +223,7 @@ def test_it_is_drawn_as_an_image(way: type[Execution]) -> None:
 
 @every_way
 def test_it_is_stored_and_refused_by_name_where_its_class_is_not_known(way: type[Execution]) -> None:
-    """Its hash tells what is in it; a stored graph only names its class, which reading needs."""
+    """The hash covers the node's fields; a stored graph names the class, which reading needs."""
     tree = around(way)
     assert ir_hash(tree) == ir_hash(around(way)) != ir_hash(tree.with_children(tree.children[:1]))
     text = json.dumps(to_dict(tree))

@@ -122,7 +122,7 @@ def test_ignore_case(op: Comparison, value: Any, actual: Any, exact: bool) -> No
 
 @pytest.mark.parametrize("actual", ["high", [1], {"a": 1}])
 def test_what_cannot_be_ordered_raises(actual: object) -> None:
-    """Ordering a number and something that is none is an error, never a silent no."""
+    """Comparing a number with another type by order raises an error and does not count as false."""
     with pytest.raises(TypeError):
         Match("k", "gt", 5)({"k": actual})
 

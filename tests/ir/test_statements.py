@@ -1,4 +1,4 @@
-"""What the source of ordinary functions shows of the state keys they touch, on each of their paths."""
+"""State keys that the source of ordinary functions shows, on each of their paths."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ CONFIG = Config()
 
 
 def local_key(state: State) -> object:
-    """Gives a key a name of its own."""
+    """Use a key by a local variable."""
     key = f"user:{KEY}"
     return state.get(key)
 
@@ -88,7 +88,7 @@ def helped(state: State) -> bool:
 
 
 def is_long(view: State) -> bool:
-    """What it hands the state to."""
+    """Receive the state from another function."""
     return len(view["draft"]) > 9
 
 
@@ -157,7 +157,7 @@ def counts(tool_context: Any) -> int:
 
 
 def adds(tool_context: Any) -> None:
-    """Adds to what is there."""
+    """Extend the old value."""
     tool_context.state["n"] += 1
 
 
@@ -308,7 +308,7 @@ _MARKS = {"required": "!", "lenient": "~", "optional": "?"}
 
 
 def shown(function: Callable[..., object]) -> set[str]:
-    """What is seen of a function, in the marks of the table."""
+    """The keys that a function's source shows, in the marks of the table."""
     seen = sightings(function)
     assert seen.whole
     order = list(_MARKS)
@@ -323,7 +323,7 @@ def shown(function: Callable[..., object]) -> set[str]:
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_an_ordinary_function_is_read(name: str) -> None:
-    """What each path does is certain, what some do is not, and a guard says that a key may be missing."""
+    """A write on all paths is certain, one on some paths is not; a guard means that a key may be missing."""
     function, expected = SHAPES[name]
     assert shown(function) == set(expected.split())
 
@@ -336,12 +336,12 @@ def test_what_source_does_not_show_stays_unknown(name: str) -> None:
 
 @pytest.mark.parametrize("function", [print, unclear])
 def test_a_function_without_source_or_state_stays_unknown(function: Callable[..., object]) -> None:
-    """A built-in has no source, and of two parameters nobody knows which one is the state."""
+    """A built-in has no source, and with two parameters it is open which one is the state."""
     assert not sightings(function).whole
 
 
 def test_the_same_lambda_elsewhere_has_its_own_keys() -> None:
-    """Functions of one factory are told apart by what they hold."""
+    """Functions of one factory have separate keys, by the variables that they hold."""
     assert [one.key for one in sightings(above(1, "a")).reads] == ["a"]
     assert [one.key for one in sightings(above(1, "b")).reads] == ["b"]
 

@@ -55,7 +55,7 @@ def test_a_part_is_kept_or_left_out_by_its_names(kind: type[Part], prompt: Promp
 
 @pytest.mark.parametrize(("kind", "prompt"), CASES, ids=repr)
 def test_a_part_is_a_stored_value(kind: type[Part], prompt: PromptSpec) -> None:
-    """It comes back from JSON equal, with one hash, and `repr` names a factory of `P`."""
+    """A part comes back from JSON equal, with the same hash, and `repr` names a factory of `P`."""
     (part,) = prompt.parts
     node = Agent("a").instruct(prompt).node
     assert from_dict(to_dict(node)) == node

@@ -74,7 +74,7 @@ class AtLeast:
     n: int
 
     def __call__(self, state: Mapping[str, Any]) -> bool:
-        """Whether it holds."""
+        """True if it holds."""
         return state.get("n", 0) >= self.n
 
 
@@ -190,7 +190,7 @@ def test_schema_fields_stand_for_their_keys() -> None:
 
 
 def test_what_a_prompt_reads_is_known() -> None:
-    """Its keys are those of its texts, of `from_state` and of its predicates; a function may be unknown."""
+    """A prompt's keys are those of its texts, `from_state` and predicates; a function may hide some."""
     prompt = P.task("{a} {b?}") + P.from_state("c") + P.when(is_vip, P.role("{d}")) | P.compress()
     prompt = P.scaffolded(prompt, preamble="{e}", postamble="")
     assert (prompt.access.reads, prompt.access.reads_known) == ({*"abcde", "vip"}, True)
@@ -246,7 +246,7 @@ def test_scaffolds_stay_at_the_ends() -> None:
 
 
 def test_scaffolds_nest_as_they_were_written() -> None:
-    """Of several scaffolds, the first that was put on, or the right one of a plus, is the inner one."""
+    """The first scaffold is the inner one; with `+`, the right one is."""
     inner = P.scaffolded(P.task("t"), preamble="A", postamble="Z")
     outer = P.scaffolded(P.role("r"), preamble="0", postamble="9")
     nested = "0\n\nA\n\nr\n\nTask:\nt\n\nZ\n\n9"

@@ -32,7 +32,7 @@ from adk_fluent.ir import (
     topological_order,
     walk,
 )
-from adk_fluent.ir.node_names import check_name
+from adk_fluent.ir.graph import check_name
 from tests.limits import LIMIT
 from tests.properties.strategies import EXPRESSIONS, AnyExpr
 from tests.sampling import examples
@@ -138,7 +138,7 @@ def test_the_stable_hash_is_the_same_in_every_process(expressions: list[AnyExpr]
 @few
 @given(EXPRESSIONS)
 def test_names_are_unique_stable_and_final(expression: AnyExpr) -> None:
-    """Every node gets a name of its own that ADK takes, the same each time; named trees stay as they are."""
+    """Every node gets a unique name that ADK accepts, the same each time; named trees do not change."""
     named = resolve_names(expression.node)
     names = [node.name for node in walk(named.root)]
     assert len(set(names)) == len(names)
@@ -183,7 +183,7 @@ def test_order_and_predecessors_agree(expression: AnyExpr) -> None:
 @few
 @given(EXPRESSIONS)
 def test_keys_are_the_same_after_renaming(expression: AnyExpr) -> None:
-    """What a tree reads and writes does not depend on names, and keys are never empty."""
+    """The keys of a tree do not depend on names, and are never empty."""
     root = resolve_names(expression.node).root
     keys = [(node.reads_keys, node.writes_keys) for node in walk(expression.node)]
     assert keys == [(node.reads_keys, node.writes_keys) for node in walk(root)]

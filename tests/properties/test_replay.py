@@ -71,7 +71,7 @@ async def record(expression: Expression, pace: list[int]) -> Recording:
 
 
 async def replayed(expression: Expression, pace: list[int]) -> str:
-    """What differs between a recording, as it is read from its file, and its replay."""
+    """The differences between a recording, read from its file, and its replay."""
     recording = Recording.from_json((await record(expression, pace)).to_json())
     return str(diff_recordings(recording, await recording.replay(expression)))
 

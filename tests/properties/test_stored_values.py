@@ -195,7 +195,7 @@ class Desk(StateSchema):
 @settings(max_examples=8)
 @given(bill=BILLS)
 def test_an_answer_is_the_same_before_and_after_it_is_stored(kind: str, bill: Bill) -> None:
-    """What an agent answers reads the same, and decides the same, in its run and in the next one."""
+    """An agent's answer has the same value, and takes the same branch, in its run and in the next one."""
     asyncio.run(_answered(kind, bill))
 
 

@@ -19,7 +19,7 @@ VALUES: Final = ("v0", "v1")
 
 
 class Fields(BaseModel):
-    """What `validate` may ask for: one key that must be there, one that need not, one that may be `None`."""
+    """A schema for `validate` with a required key, an optional one, and one that may be `None`."""
 
     k0: str | int | list[str] | dict[str, object]
     k1: object = None

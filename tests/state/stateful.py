@@ -12,7 +12,7 @@ from adk_fluent.state.delta import ReadOnlyState, changes
 
 
 def delta(expression: Expr[Any], state: Mapping[str, Any]) -> dict[str, Any]:
-    """What one transform changes; the state given is checked to stay as it was."""
+    """The changes of one transform; fails if the given state changes."""
     node = expression.node
     assert isinstance(node, TransformNode)
     before = copy.deepcopy(dict(state))

@@ -140,7 +140,7 @@ def test_a_fence_that_never_ends_is_read_in_no_time() -> None:
 def test_an_answer_is_read_as_its_type_and_stored_as_json(
     schema: Any, text: str, value: Any, data: Any
 ) -> None:
-    """Of every kind of type there is the value, and what state holds of it."""
+    """Answers of every kind of type are read as that type, and state holds them as JSON."""
     kind = answer_type(schema)
     assert kind.parse(text, "a") == value
     assert kind.data(text, "a") == data
@@ -212,7 +212,7 @@ def test_types_are_shown_as_they_are_written(kind: object, words: str) -> None:
         ({"type": "object"}, "x", "it is not JSON: Expecting value: line 1 column 1 (char 0)"),
     ],
 )
-def test_what_is_wrong_is_told_by_its_path(schema: Any, text: str, fault: str) -> None:
+def test_the_error_names_the_path_of_the_fault(schema: Any, text: str, fault: str) -> None:
     """One line: the first fault with the path to it; of a union, the first of each member."""
     with pytest.raises(AnswerError) as error:
         answer_type(schema).parse(text, "clerk", "k")
@@ -321,7 +321,7 @@ def test_a_field_is_read_from_numbers_and_from_text(field: str, stored: object, 
     ],
 )
 def test_a_field_is_strict_all_the_same(field: str, stored: object) -> None:
-    """What another type would be is refused when it is read and when it is written."""
+    """A value of another type is refused at reading and at writing."""
     with pytest.raises(StateTypeError, match=rf"Desk\.{field} "):
         getattr(Desk.bind({field: stored}), field)
     with pytest.raises(StateTypeError, match=rf"Desk\.{field} "):
@@ -358,7 +358,7 @@ def test_a_field_inside_that_is_none_may_be_absent() -> None:
         _ = Holder.bind({}).one
 
 
-def test_what_is_computed_may_stand_in_state() -> None:
+def test_computed_fields_may_be_stored() -> None:
     """A computed field is stored, and read back even by a model that takes no other fields; a slip is not."""
 
     class Sum(BaseModel):

@@ -53,7 +53,7 @@ chain = S.set(x=1) >> S.counter("x") >> S.drop("a")
     ],
 )
 def test_conditions(step: Transform, before: dict[str, Any], expected: dict[str, Any]) -> None:
-    """Which transforms run, for values that are true, falsy, absent, padded or no text."""
+    """Conditions choose the transform for values that are true, falsy, absent, padded or not text."""
     assert after(step, before) == expected
 
 
@@ -76,7 +76,7 @@ def test_a_condition_is_one_step_with_one_delta() -> None:
     ],
 )
 def test_conditions_hold_transforms_only(other: Any, shown: str) -> None:
-    """What speaks, or is no expression at all, cannot stand inside `when` and `branch`."""
+    """`when` and `branch` refuse agents, and values that are not expressions."""
     with pytest.raises(ArgumentError) as caught:
         S.when("k", other)
     assert str(caught.value) == f"S.when() takes S transforms only, not {shown}."
@@ -163,7 +163,7 @@ class Later:
         (lambda: C.relevant(scorer=untyped_later), "C.relevant(scorer=)"),
     ],
 )
-def test_what_must_be_awaited_stands_alone(make: Any, where: str) -> None:
+def test_async_functions_inside_conditions_are_refused(make: Any, where: str) -> None:
     """An async function where it would not be awaited, and so would always count as true, is refused."""
     with pytest.raises(ArgumentError) as caught:
         make()
@@ -173,7 +173,7 @@ def test_what_must_be_awaited_stands_alone(make: Any, where: str) -> None:
 
 
 def hidden(state: object) -> object:
-    """An async predicate that nobody can tell from its function."""
+    """An async predicate that does not look like an async function."""
     return Later()(state)
 
 
@@ -195,7 +195,7 @@ def hidden(state: object) -> object:
         ),
     ],
 )
-def test_what_must_be_awaited_never_counts_as_true(run: Any, told: str, operation: str) -> None:
+def test_an_awaitable_condition_stops_the_run(run: Any, told: str, operation: str) -> None:
     """A condition that turns out to be async when it is asked stops the run, wherever it stands."""
     with pytest.raises(PredicateError) as caught:
         run()
@@ -217,7 +217,7 @@ untyped_hidden: Any = hidden
     ],
 )
 def test_a_condition_that_raises_is_named(run: Any, told: str) -> None:
-    """What a condition raises is told in one way, with the condition's name and the cause chained."""
+    """An error of a condition becomes one error type that names the condition and chains the cause."""
     with pytest.raises(PredicateError) as caught:
         run()
     assert str(caught.value) == f"{told} raised ZeroDivisionError: division by zero."

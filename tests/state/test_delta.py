@@ -71,7 +71,7 @@ def test_the_view_cannot_be_written(write: str) -> None:
     assert values == {"a": 0}
 
 
-def test_what_a_function_does_to_a_container_stays_its_own() -> None:
+def test_containers_are_deep_copies() -> None:
     """Lists, dicts and sets are handed out as deep copies."""
     values: dict[str, Any] = {"l": [[1]], "d": {"k": [1]}, "s": {1}}
     view = ReadOnlyState(values)
@@ -187,7 +187,7 @@ def test_replacements(made: TransformNode, result: Any, expected: dict[str, Any]
         ("x" * 100, "str: '" + "x" * 59),
     ],
 )
-def test_what_is_no_dict_of_keys_is_refused(result: object, shown: str) -> None:
+def test_results_without_keys_are_refused(result: object, shown: str) -> None:
     """The error names the step and shows, in one line, what it returned."""
     with pytest.raises(TransformError) as caught:
         changes(node(name="tidy"), result, ReadOnlyState({}))

@@ -69,7 +69,7 @@ def fail(value: object) -> object:
     ],
 )
 def test_deltas(step: Transform, before: dict[str, Any], expected: dict[str, Any]) -> None:
-    """What each writes, with keys that are there, absent, None or falsy."""
+    """Each operation writes its delta for keys that are present, absent, `None` or falsy."""
     assert after(step, before) == expected
 
 
@@ -175,7 +175,7 @@ def test_wrong_state(
     [S.transform("a", fail), S.compute(b=fail), S.merge("a", into="b", fn=fail), S.fn(fail)],  # pyright: ignore[reportArgumentType]  # it returns nothing
 )
 def test_an_error_of_a_function_passes_unchanged(step: Transform) -> None:
-    """What the user's function raises is raised as it is."""
+    """An error of the user's function passes unchanged."""
     with pytest.raises(ZeroDivisionError, match="as the user wrote it"):
         after(step, {"a": 1})
 

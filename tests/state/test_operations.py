@@ -1,4 +1,4 @@
-"""Each operation does what it says of itself: whatever it is, and whatever the state."""
+"""Every `S` operation does what its effects declare, for all states."""
 
 from __future__ import annotations
 
@@ -85,8 +85,8 @@ def test_every_kind_of_effect_is_interpreted() -> None:
 
 
 @KINDS
-def test_it_does_what_its_effects_say(kind: type[StateOperation]) -> None:
-    """What it needs is there, what it surely writes is written, what it removes is gone, all else stays."""
+def test_an_operation_keeps_to_its_effects(kind: type[StateOperation]) -> None:
+    """An operation needs, writes and removes exactly the keys that its effects name; all others stay."""
     worked = 0
     for operation, state in rounds(kind):
         after = ran(operation, state)
@@ -135,12 +135,12 @@ def may_change(operation: StateOperation, state: dict[str, Any]) -> set[str]:
 
 
 def knows(operation: StateOperation) -> bool:
-    """Whether it says all that it writes."""
+    """True if its effects name all keys that it writes."""
     return operation.access.writes_known
 
 
 @KINDS
-def test_what_it_needs_it_raises_without(kind: type[StateOperation]) -> None:
+def test_an_operation_raises_without_its_needs(kind: type[StateOperation]) -> None:
     """With a key taken away that it needs, or of another type than it asks for, it raises."""
     for operation, state in rounds(kind):
         if ran(operation, state) is None:
@@ -156,7 +156,7 @@ def test_what_it_needs_it_raises_without(kind: type[StateOperation]) -> None:
 
 
 @KINDS
-def test_it_looks_only_at_what_it_says(kind: type[StateOperation]) -> None:
+def test_an_operation_reads_only_declared_keys(kind: type[StateOperation]) -> None:
     """A key that it does not read is never asked for, where it says all that it reads."""
     for operation, state in rounds(kind):
         access = operation.access
@@ -192,7 +192,7 @@ class Watched(ReadOnlyState):
 
 @KINDS
 def test_the_analysis_is_right_about_it(kind: type[StateOperation]) -> None:
-    """Of a state that is known, what is said of the state after it holds: what is there, and of what type."""
+    """After an operation on a known state, the keys and types are those that the analysis claims."""
     for operation, state in rounds(kind):
         after = ran(operation, state)
         if after is None:
@@ -212,13 +212,13 @@ def test_the_analysis_is_right_about_it(kind: type[StateOperation]) -> None:
 
 
 def types(kind: Any) -> Any:
-    """What `isinstance` takes."""
+    """The second argument of `isinstance`."""
     return get_args(kind) if isinstance(kind, UnionType) else kind
 
 
 @KINDS
 def test_its_node_says_the_same(kind: type[StateOperation]) -> None:
-    """What a node says of its result follows from the operation: from its effects, whatever was given."""
+    """A node's reads and writes are those of its operation's effects, for all arguments."""
     for operation, state in rounds(kind):
         node = TransformNode(fn=operation, semantics="replace_session", affected_keys=frozenset({"lie"}))
         effects = effects_of(node)
@@ -234,7 +234,7 @@ def test_its_node_says_the_same(kind: type[StateOperation]) -> None:
 
 
 @pytest.mark.parametrize("called", STORED)
-def test_it_is_a_frozen_value(called: str) -> None:
+def test_an_operation_is_a_frozen_value(called: str) -> None:
     """An operation compares, hashes, prints, copies and pickles by its fields, and cannot be changed."""
     node = STORED[called].node
     again = from_dict(to_dict(node))
@@ -250,7 +250,7 @@ def test_it_is_a_frozen_value(called: str) -> None:
 
 
 @KINDS
-def test_it_reads_what_it_makes_values_of(kind: type[StateOperation]) -> None:
+def test_an_operation_declares_the_keys_of_its_values(kind: type[StateOperation]) -> None:
     """Each key whose value is in what it writes is among its reads, and each that it removes by name."""
     for operation, _ in rounds(kind):
         named = {read.key for read in operation.reads}
@@ -259,8 +259,8 @@ def test_it_reads_what_it_makes_values_of(kind: type[StateOperation]) -> None:
 
 
 @KINDS
-def test_it_is_documented(kind: type[StateOperation]) -> None:
-    """Each has a sentence of its own."""
+def test_every_operation_is_documented(kind: type[StateOperation]) -> None:
+    """Each operation has its own summary in the documentation."""
     assert kind.__doc__
     assert issubclass(kind, Frozen)
 
@@ -285,12 +285,12 @@ def test_it_is_documented(kind: type[StateOperation]) -> None:
     ],
 )
 def test_functions_have_effects_too(node: TransformNode, expected: list[Effect]) -> None:
-    """Of a function that is no operation they follow from what it declares, and what its result means."""
+    """The effects of a plain function follow from its declaration and the meaning of its result."""
     assert list(effects_of(node)) == expected
 
 
 def test_a_function_that_says_nothing_may_write_anything() -> None:
-    """So that nothing is claimed of any key after it."""
+    """After a function without a declaration, the analysis claims nothing about any key."""
     (effect,) = effects_of(TransformNode(fn=typed(lambda state: dict(state))))
     assert not effect.writes_known
     assert effect != Needs("a")
@@ -328,12 +328,12 @@ def later() -> Any:
     ],
 )
 def test_a_transform_is_a_function_of_the_state(changed: dict[str, Any], expected: dict[str, Any]) -> None:
-    """It gives the changes that it would make: what goes is `None`, and what stays is not among them."""
+    """A transform returns its changes: `None` for a removed key, and no entry for an unchanged one."""
     assert changed == expected
 
 
 def test_calling_leaves_the_state_as_it_is() -> None:
-    """What a function does to a value it is handed, or to what it gave, reaches no state."""
+    """A function that changes its arguments or its result does not change the state."""
     state: dict[str, Any] = {"a": [1]}
     found = S.transform("a", lambda value: [*value, value.append(2)])(state)
     assert state == {"a": [1]}
@@ -373,7 +373,7 @@ def test_calling_leaves_the_state_as_it_is() -> None:
         ),
     ],
 )
-def test_what_cannot_be_called_says_what_to_do(call: Any, error: type[Exception], message: str) -> None:
+def test_uncallable_values_are_refused_with_advice(call: Any, error: type[Exception], message: str) -> None:
     """An async function, a step that is no transform, and what would stop a run as well."""
     with pytest.raises(error) as caught:
         call()
@@ -386,7 +386,7 @@ async def test_an_async_step_can_be_run_by_itself() -> None:
     assert done.state == {"a": 1, "b": 2}
 
 
-def test_what_a_loaded_operation_touches_is_found_anew() -> None:
+def test_keys_of_a_loaded_operation_come_from_its_class() -> None:
     """A stored graph cannot say of an operation that it touches other keys than it does."""
     data = to_dict(S.merge("a", into="b").node)
     data["root"]["fn"]["access"] = {"$value": {"$ref": "adk_fluent.ir.functions:Access"}}

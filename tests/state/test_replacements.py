@@ -41,7 +41,7 @@ SCOPES = {"app:x": 1, "user:y": 2, "temp:z": 3}
     ],
 )
 def test_replacements(step: Transform, before: dict[str, Any], expected: dict[str, Any]) -> None:
-    """What each keeps, removes and moves; app, user and temp keys always stay."""
+    """Each replacement keeps, removes and moves session keys; `app:`, `user:` and `temp:` keys stay."""
     assert after(step, {**before, **SCOPES}) == {**expected, **SCOPES}
 
 
@@ -125,7 +125,7 @@ def test_plus(step: Transform, before: dict[str, Any], expected: dict[str, Any])
     "parts", [(S.drop("a"), S.set(a=1)), (S.rename(a="b"), S.pick("c")), (S.drop("x"), S.set(y=1))]
 )
 def test_the_order_of_plus_does_not_matter(parts: tuple[Transform, Transform]) -> None:
-    """Both see the same input, so both orders give the same state."""
+    """Both sides of `+` receive the same input, so both orders give the same state."""
     one, other = parts
     for state in ({"a": 0, "b": 0, "c": 0, "x": 0}, {"a": 0}, {}):
         assert after(one + other, state) == after(other + one, state)

@@ -179,7 +179,7 @@ INSIDE: dict[str, Callable[[Any], list[Any]]] = {
 
 @pytest.mark.parametrize("read", INSIDE.values(), ids=INSIDE)
 def test_a_mutable_default_is_not_shared(read: Callable[[Any], list[Any]]) -> None:
-    """What one reader does to a default, however deep in it, is not there when it or another one reads."""
+    """A change that one reader makes deep inside a default is not visible to the next reader."""
     state = Nested.bind({})
     before = list(read(state))
     read(state).append("changed")
@@ -188,7 +188,7 @@ def test_a_mutable_default_is_not_shared(read: Callable[[Any], list[Any]]) -> No
 
 
 @pytest.mark.parametrize("read", INSIDE.values(), ids=INSIDE)
-def test_what_is_read_is_not_what_is_stored(read: Callable[[Any], list[Any]]) -> None:
+def test_values_are_read_as_copies(read: Callable[[Any], list[Any]]) -> None:
     """Changing something inside a value that was read, however deep, does not change the state."""
     stored: dict[str, Any] = {}
     state = Nested.bind(stored)
@@ -290,7 +290,7 @@ def test_other_numbers_are_not_converted(field: str, given: Any) -> None:
 
 
 def test_constraints_are_pydantics() -> None:
-    """What `Annotated` says beside the scope is checked, when reading and when writing."""
+    """Pydantic constraints in `Annotated` are checked at reading and at writing."""
     state = BillingState.bind({"confidence": 1.5})
     with pytest.raises(StateTypeError, match="less than or equal to 1"):
         _ = state.confidence
@@ -431,7 +431,7 @@ def test_types_of_the_function_around_the_class_are_found() -> None:
 
 
 def test_a_schema_in_source_that_is_no_module_finds_its_types() -> None:
-    """What executes text may give it any `__name__`, as some notebooks and test runners do."""
+    """A schema in executed text finds its types, even if `__name__` is not a module, as in notebooks."""
     namespace: dict[str, Any] = {"__name__": "no_such_module"}
     source = (
         "from adk_fluent import StateSchema\nWord = str\nclass Text(StateSchema):\n    key: 'Word | None'"

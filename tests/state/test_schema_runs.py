@@ -278,7 +278,7 @@ async def test_transforms_and_predicates_read_typed() -> None:
 
 
 async def test_typed_state_survives_a_session_store(tmp_path: Path) -> None:
-    """What one run writes typed, a later one reads typed, through SQLite."""
+    """Typed values that one run writes to SQLite are typed when a later run reads them."""
 
     def remember(callback_context: CallbackContext) -> None:
         state = Bill.bind(callback_context)
@@ -376,7 +376,7 @@ async def test_a_schema_binds_only_its_expression() -> None:
 
 
 async def test_tools_are_held_to_the_schema() -> None:
-    """What a tool writes counts as written by the agent that called it."""
+    """A tool's writes count as writes of the agent that called it."""
 
     def scribble(tool_context: ToolContext) -> str:
         """Write something."""

@@ -53,7 +53,7 @@ from tests.state.stateful import after, delta
     ],
 )
 def test_structures(step: Transform, before: dict[str, Any], expected: dict[str, Any]) -> None:
-    """What each makes of nested, empty, absent and scoped values."""
+    """Each operation handles nested, empty, absent and scoped values."""
     assert after(step, before) == expected
 
 

@@ -271,7 +271,7 @@ async def test_every_writer_is_refused_on_every_store(writer: str, tmp_path: Pat
 
 
 async def test_a_native_agent_that_writes_it_has_failed() -> None:
-    """Its fallback runs, as for every other step that fails; nothing of it is kept."""
+    """A native agent that writes such a value fails: its fallback runs, and none of its changes stay."""
     result = await (NATIVE // Agent("a")).run("Hi", backend=mock_backend({"a": "x"}), state={"k": 1})
     assert (result.text, result.state["k"]) == ("x", 1)
 

@@ -36,7 +36,7 @@ def shout(result: Any) -> str:
 
 
 def is_large(number: int) -> bool:
-    """Whether a person must be asked."""
+    """True if a person must approve the call."""
     return number > 100
 
 

@@ -41,14 +41,14 @@ def calling(*calls: Any) -> dict[str, Any]:
 
 
 async def given(tool: Any, *calls: Any) -> list[Any]:
-    """What the calls of a tool give."""
+    """The results of a tool's calls."""
     result = await Agent("a").tools(tool).run("hi", backend=mock_backend(calling(*calls)))
     assert result.text == "done"
     return results(result)
 
 
 def results(run: RunResult[Any]) -> list[Any]:
-    """What the tools of a run gave."""
+    """The results of a run's tools."""
     found: list[Any] = [response.result for event in run for response in event.tool_responses]
     return [one.get("result", one) for one in found]
 
@@ -106,7 +106,7 @@ WRAPPERS: list[Callable[[Any], Any]] = [
 
 
 @pytest.mark.parametrize("wrap", WRAPPERS)
-async def test_the_model_is_told_the_same(wrap: Callable[[Any], Any]) -> None:
+async def test_the_model_gets_the_same_declaration(wrap: Callable[[Any], Any]) -> None:
     """Name, description and schema are those of the tool itself: a function, a tool or toolset of ADK's."""
     for plain in (weather, FunctionTool(half), Box(), AgentTool(Agent("b").describe("Helps.").build())):
         requests: list[Any] = []
@@ -151,7 +151,7 @@ async def test_the_last_failure_counts() -> None:
 
 
 async def test_waits_between_calls(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They double, and a longer time that the error names is waited, as the middleware does it."""
+    """Waits between attempts double, or last as long as the error asks, as in the middleware."""
     waits = list[float]()
 
     async def sleep(seconds: float) -> None:
@@ -235,7 +235,7 @@ async def test_each_attempt_gets_the_same_arguments() -> None:
 
 @without_pauses
 async def test_a_call_that_takes_too_long() -> None:
-    """It is cancelled, and the error names agent, tool and seconds."""
+    """A call over its time limit is cancelled, and the error names agent, tool and seconds."""
     ended: list[str] = []
 
     async def hang() -> None:
@@ -340,7 +340,7 @@ async def test_results_that_are_old(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [await caching(call) for _ in range(3)] == [1, 1, 2]
 
 
-async def test_what_makes_two_calls_the_same() -> None:
+async def test_the_key_of_a_cache() -> None:
     """`key` says it, of the arguments."""
     counter = Counter()
     calls = [call_tool("look", place=place) for place in ("Ulm", "ULM", "Bonn")]
@@ -370,7 +370,7 @@ async def test_a_key_that_sees_who_calls() -> None:
     assert seen == ["ann", "bob"]
 
 
-async def test_an_equal_expression_has_a_cache_of_its_own() -> None:
+async def test_an_equal_expression_has_another_cache() -> None:
     """Two expressions that are made alike do not share cached results."""
     counter = Counter()
     assert [await given(T.cache(counter.look), LOOK) for _ in range(2)] == [["x 1"], ["x 2"]]
@@ -380,7 +380,7 @@ class Native(BaseTool):
     """A tool of ADK's own kind, which is given the context."""
 
     async def run_async(self, *, args: dict[str, Any], tool_context: ToolContext) -> str:
-        """Who calls."""
+        """Return the caller."""
         return tool_context.user_id
 
 
@@ -457,8 +457,8 @@ class Shop(dict[str, int]):
     """Prices."""
 
 
-async def test_what_is_not_kept() -> None:
-    """Neither an error that is raised, nor one that a tool reports in its result."""
+async def test_errors_are_not_cached() -> None:
+    """A cache keeps neither a raised error nor one that a tool reports in its result."""
     counter = Counter(failures=1)
     assert await given(T.retry(T.cache(counter.look), 2, backoff_base=0), LOOK, LOOK) == ["x 2", "x 2"]
 
@@ -487,7 +487,7 @@ async def test_a_result_is_not_changed_by_who_gets_it() -> None:
 
 
 async def test_a_cache_holds_so_much(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of many results the least used goes first."""
+    """A full cache drops the least used result first."""
     monkeypatch.setattr(around, "SIZE", 2)
     counter = Counter()
     calls = [call_tool("look", place=place) for place in "ababcab"]
@@ -498,7 +498,7 @@ async def test_a_cache_holds_so_much(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- transform, mock ------------------------------------------------------------------------------
 
 
-async def test_what_goes_in_and_comes_out() -> None:
+async def test_arguments_and_results_are_transformed() -> None:
     """Arguments are changed before, results after; either function may be async."""
 
     async def upper(args: dict[str, Any]) -> dict[str, Any]:
@@ -530,25 +530,25 @@ MOCKS: dict[str, tuple[Any, list[Any]]] = {
 
 
 @pytest.mark.parametrize(("tool", "expected"), MOCKS.values(), ids=MOCKS)
-async def test_a_stand_in(tool: Any, expected: list[Any]) -> None:
-    """It gives what its script says, whatever it is called with."""
+async def test_a_tool_stub_returns_its_script(tool: Any, expected: list[Any]) -> None:
+    """A tool stub returns its scripted results for all arguments."""
     assert await given(tool, *[call_tool("news", topic="x")] * len(expected)) == expected
 
 
-async def test_a_stand_in_that_fails() -> None:
+async def test_a_tool_stub_that_fails() -> None:
     """An error in the script is raised as if the tool had raised it."""
     for error in (ValueError("gone"), ValueError):
         with pytest.raises(ToolError, match="Agent 'a': its tool 'news' raised ValueError"):
             await given(T.mock("news", side_effect=error), call_tool("news"))
 
 
-async def test_a_stand_in_for_a_toolset() -> None:
-    """It takes the place of each tool of a set, with its schema."""
+async def test_a_tool_stub_for_a_toolset() -> None:
+    """A stub for a toolset replaces each tool of it, with the tool's schema."""
     calls = [call_tool("weather", city="Ulm"), call_tool("half", number=4)]
     assert await given(T.mock(Box(), returns="ok"), *calls) == ["ok", "ok"]
 
 
-async def test_the_model_is_told_what_a_stand_in_takes() -> None:
+async def test_the_model_gets_the_parameters_of_a_tool_stub() -> None:
     """A function that plays a tool says what that takes, under the tool's name."""
 
     async def play(topic: str, count: int = 1) -> str:
@@ -567,7 +567,7 @@ async def test_the_model_is_told_what_a_stand_in_takes() -> None:
 
 
 def is_over_three(number: int) -> bool:
-    """Whether to ask."""
+    """True if a person must approve the call."""
     return number > 3
 
 
@@ -671,7 +671,7 @@ async def test_in_every_composite(place: Callable[[Agent[Any]], Expr[Any]]) -> N
 
 
 def test_an_async_key_of_a_cache_is_refused() -> None:
-    """Its result would be a coroutine, which differs for every call."""
+    """A cache refuses an async key function, whose result would be another coroutine for each call."""
 
     async def later(args: dict[str, Any]) -> str:
         return ""

@@ -40,7 +40,7 @@ JSON_SCHEMA: Any = getattr(FeatureName, "JSON_SCHEMA_FOR_FUNC_DECL", None)
 
 @pytest.fixture(params=[False, True], ids=["of ADK", "JSON schema"], autouse=True)
 def form(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Both forms in which ADK declares functions."""
+    """Run the test with both forms in which ADK declares functions."""
     override_feature_enabled(JSON_SCHEMA, request.param)
     yield
     from google.adk.features import _feature_registry as registry  # pyright: ignore[reportPrivateUsage]  # no way back

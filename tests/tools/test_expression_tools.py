@@ -46,7 +46,7 @@ SCRIPT: dict[str, Any] = {"boss": once(CALL), "digger": "gold", "teller": "It is
 
 
 def results(run: RunResult[Any]) -> list[Any]:
-    """What the tools of a run gave."""
+    """The results of a run's tools."""
     return [response.result for event in run for response in event.tool_responses]
 
 
@@ -56,15 +56,15 @@ async def play(expression: Expr[Any], script: dict[str, Any] | None = None, **op
     return await expression.run("hi", backend=backend, **cast(Any, {"state": {"topic": "x"}, **options}))
 
 
-async def test_it_answers_a_request() -> None:
+async def test_the_last_visible_answer_is_the_result() -> None:
     """The last agent that speaks to the user inside gives the result of the call."""
     run = await play(BOSS)
     assert results(run) == [{"result": "It is gold."}]
     assert run.text == "done"
 
 
-async def test_it_sees_the_request_and_the_state_alone() -> None:
-    """Of the conversation it sees the request; the instruction is filled from the state of the caller."""
+async def test_an_expression_in_a_tool_sees_request_and_state_alone() -> None:
+    """An expression in a tool sees only the request; its instruction is filled from the caller's state."""
     backend = mock_backend(SCRIPT)
     await BOSS.run("My secret is 7", backend=backend, state={"topic": "ores"})
     (asked,) = backend.calls["digger"]
@@ -75,7 +75,7 @@ async def test_it_sees_the_request_and_the_state_alone() -> None:
     assert "secret" not in seen(told)
 
 
-async def test_nobody_around_hears_what_is_said_inside() -> None:
+async def test_texts_inside_a_tool_stay_inside() -> None:
     """Neither the caller nor any later agent, in this turn or the next, is shown it; results they are."""
     backend = mock_backend({**SCRIPT, "digger": "inner words"}, default="ok")
     async with (BOSS >> Agent("last")).session(backend=backend, state={"topic": "x"}) as chat:
@@ -88,7 +88,7 @@ async def test_nobody_around_hears_what_is_said_inside() -> None:
 
 
 async def test_its_events_are_part_of_the_run() -> None:
-    """They come between call and result, under their own names, for other agents only."""
+    """Events of an expression in a tool come between call and result, as internal events of its agents."""
     run = await play(BOSS)
     assert [(event.author, event.content, event.visibility) for event in run] == [
         ("boss", None, "user"),
@@ -110,8 +110,8 @@ async def test_its_tokens_are_counted_under_its_own_name() -> None:
 
 
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])
-async def test_what_it_writes_lands_once(kind: str, tmp_path: Path) -> None:
-    """It is there for the next call, for later agents, and after a restart; a counter counts once."""
+async def test_writes_inside_a_tool_land_once(kind: str, tmp_path: Path) -> None:
+    """A write inside a tool is present for later calls and agents, and after a restart, exactly once."""
     work = (S.counter("count") >> Agent("w").writes("user:w")).named("work")
 
     def look(tool_context: Any) -> str:
@@ -229,8 +229,8 @@ async def test_a_failure_that_is_caught() -> None:
     assert (results(run), run.text) == ([{"error": "not now"}], "done")
 
 
-async def test_tokens_of_a_failure_are_told() -> None:
-    """Also when it fails, what it spent before reaches the caller's stream."""
+async def test_tokens_of_a_failure_are_reported() -> None:
+    """The tokens of a failed expression in a tool reach the caller's stream."""
     expression, heard = BOSS, list[str]()
     backend = mock_backend({**SCRIPT, "teller": ValueError("boom")})
 
@@ -241,7 +241,7 @@ async def test_tokens_of_a_failure_are_told() -> None:
 
     with pytest.raises(ModelError):
         await listen()
-    assert heard[:2] == ["boss", "digger"]  # ADK 2 adds an event of its own
+    assert heard[:2] == ["boss", "digger"]  # ADK 2 adds an event
 
 
 async def test_a_person_cannot_be_asked_inside() -> None:
@@ -283,7 +283,7 @@ async def test_a_time_limit_holds_inside() -> None:
     assert hang.ended
 
 
-async def test_it_is_asked_for_before() -> None:
+async def test_a_confirmation_is_asked_before_the_call() -> None:
     """`T.confirm` asks before the expression is called, and then the run calls it."""
     expression = Agent("boss").tools(T.confirm(T.agent(RESEARCH))) >> Agent("b")
     backend = mock_backend(SCRIPT, default="bye")
@@ -319,7 +319,7 @@ class Hooks(BasePlugin):
         self.log.append(f"event {event.author}")
 
 
-async def test_plugins_hear_of_everything_once() -> None:
+async def test_plugins_get_every_event_once() -> None:
     """On ADK's own runner a plugin hears of the agents inside, and of each event once."""
     hooks = Hooks()
     backend = mock_backend(SCRIPT)
@@ -353,7 +353,7 @@ PLACES: dict[str, Expr[Any]] = {
 
 @pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
 async def test_wherever_the_caller_stands(place: Expr[Any]) -> None:
-    """Its answer, its state and its tokens arrive in every composite."""
+    """Answer, state and tokens of an expression in a tool arrive in every composite."""
     run = await play(place, {"a": once(CALL)}, state={"topic": "x", "items": [1]})
     assert results(run) == [{"result": "It is gold."}]
     assert run.state["found"] == "gold"
@@ -369,7 +369,7 @@ WRAPPERS: list[Callable[[Any], Any]] = [
 
 @pytest.mark.parametrize("wrap", WRAPPERS)
 async def test_whatever_is_around_it(wrap: Callable[[Any], Any]) -> None:
-    """Its events are passed on through wrappers."""
+    """Events of an expression in a tool pass through wrappers around the tool."""
     run = await play(Agent("boss").tools(wrap(T.agent(RESEARCH)) | T.fn(half)))
     assert [event.author for event in run][1:3] == ["digger", "teller"]
 

@@ -31,7 +31,7 @@ from tests.samples import TERSE
 
 
 class Shop:
-    """What is opened: it has prices, and knows whether it is open."""
+    """A resource that has prices and notes if it is open."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -111,7 +111,7 @@ def clerk(log: Log, scope: Any = "invocation", tool: Any = price, **more: Any) -
 
 
 def results(run: Any) -> list[Any]:
-    """What the tools of a run gave."""
+    """The results of a run's tools."""
     return [response.result for event in run for response in event.tool_responses]
 
 
@@ -130,7 +130,7 @@ TOOLS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("tool", TOOLS.values(), ids=TOOLS)
-async def test_the_model_is_not_told(tool: Any) -> None:
+async def test_the_model_does_not_see_resources(tool: Any) -> None:
     """The function gets the resource; the model sees neither it nor anything else that is new."""
     name = "price_async" if tool is price_async else "price"
     backend = mock_backend({"a": [call_tool(name, article="tea"), "done"]})
@@ -149,7 +149,7 @@ async def test_a_value_that_is_there() -> None:
     """A bare value is given as it is; a tool that wants ADK's context gets that, too."""
 
     def count(article: str, stock: dict[str, int], tool_context: ToolContext) -> int:
-        """How many there are."""
+        """Return their number."""
         tool_context.state["asked"] = article
         return stock[article]
 
@@ -160,12 +160,12 @@ async def test_a_value_that_is_there() -> None:
 
 
 async def dear(article: str, shop: Shop) -> bool:
-    """Whether a person is asked."""
+    """True if a person is asked."""
     return shop.is_open and article == "gold"
 
 
 def is_tea(article: str) -> bool:
-    """Whether a person is asked."""
+    """True if a person is asked."""
     return article == "tea"
 
 
@@ -182,7 +182,7 @@ async def test_a_tool_that_asks_a_person() -> None:
 
 
 def weigh(article: str) -> str:
-    """How heavy it is."""
+    """Return its weight."""
     return f"{article} is light"
 
 
@@ -197,8 +197,8 @@ ASKING = [
 
 
 @pytest.mark.parametrize("tool", ASKING)
-async def test_what_says_whether_a_person_is_asked(tool: Any) -> None:
-    """It is given resources, whether the tool itself takes some or not."""
+async def test_confirmation_functions_get_resources(tool: Any) -> None:
+    """The function that decides about a confirmation gets resources, with or without those of the tool."""
     log = Log()
     name = str(tool_name(tool))
     script = {"a": [call_tool(name, article="tea"), "done", call_tool(name, article="gold"), "done"]}
@@ -257,7 +257,7 @@ CHOICES: dict[str, Callable[[Any], Expr[Any]]] = {
 
 
 @pytest.mark.parametrize("make", CHOICES.values(), ids=CHOICES)
-async def test_what_chooses_among_steps(make: Callable[[Any], Expr[Any]]) -> None:
+async def test_predicates_of_steps_get_resources(make: Callable[[Any], Expr[Any]]) -> None:
     """Predicates of steps are given resources as well, async ones too."""
     log, seen = Log(), list[int]()
 
@@ -324,7 +324,7 @@ async def test_a_factory_that_only_opens() -> None:
         assert log.log == ["open 1"]
 
 
-async def test_it_is_opened_when_it_is_needed() -> None:
+async def test_a_resource_is_opened_on_demand() -> None:
     """A run that does not need it opens nothing, and two calls in one run share it."""
     log = Log()
     await clerk(log).run("hi", backend=mock_backend({"a": "nothing to do"}))
@@ -434,7 +434,7 @@ A_PLACES: dict[str, Callable[[Expr[Any]], Expr[Any]]] = {
 
 @pytest.mark.parametrize("place", A_PLACES.values(), ids=A_PLACES)
 async def test_wherever_the_agent_stands(place: Callable[[Expr[Any]], Expr[Any]]) -> None:
-    """It is given wherever its agent stands, whether it is injected there or around, and closed once."""
+    """A resource is passed wherever its agent stands, injected there or around it, and is closed once."""
     ways: list[Callable[[Log], Expr[Any]]] = [
         lambda log: place(clerk(log)),
         lambda log: place(Agent("a").tools(price)).inject(shop=Resource(log.manager, scope="invocation")),
@@ -462,7 +462,7 @@ async def test_on_adks_own_runner(what: str) -> None:
 # --- the three scopes -----------------------------------------------------------------------------
 
 
-async def test_one_for_the_app() -> None:
+async def test_a_resource_of_the_app() -> None:
     """One of the app is opened once for all runs, sessions and expressions, until it is closed."""
     log = Log()
     shop = Resource(log.async_manager)
@@ -501,7 +501,7 @@ async def test_a_runner_closes_what_its_app_injects() -> None:
     assert log.log == ONCE
 
 
-async def test_it_is_not_closed_under_a_run() -> None:
+async def test_a_resource_is_not_closed_during_a_run() -> None:
     """The resources of a run are closed when the run ends."""
     log, started, go_on = Log(), asyncio.Event(), asyncio.Event()
 
@@ -521,7 +521,7 @@ async def test_it_is_not_closed_under_a_run() -> None:
     assert log.log == ONCE
 
 
-async def test_one_for_a_session() -> None:
+async def test_a_resource_of_a_session() -> None:
     """Each session has its own over all its turns, and it is closed when the session is forgotten."""
     log = Log()
     agent = clerk(log, scope="session")
@@ -535,7 +535,7 @@ async def test_one_for_a_session() -> None:
     assert log.log[-2:] == ["open 3", "close 3"]
 
 
-async def test_one_of_a_session_that_is_idle() -> None:
+async def test_an_idle_resource_of_a_session() -> None:
     """A resource that is idle for its time is closed, and the next run opens it again."""
     closed = asyncio.Event()
 
@@ -569,7 +569,7 @@ async def test_nothing_is_left_in_tables() -> None:
 # --- in tests, and what goes wrong ----------------------------------------------------------------
 
 
-async def test_another_one_in_tests() -> None:
+async def test_resources_of_mock_backends() -> None:
     """`mock_backend(resources=)` gives functions something else, and opens nothing."""
     log = Log()
     backend = mock_backend(SCRIPT, resources={"shop": Shop(99)})
@@ -600,7 +600,7 @@ async def test_a_factory_that_fails(scope: Any) -> None:
     await close()
 
 
-async def test_who_else_needs_one_that_fails() -> None:
+async def test_callbacks_and_steps_are_named_when_a_resource_fails() -> None:
     """Callbacks and steps are named as well."""
 
     def connect() -> Shop:
@@ -622,7 +622,7 @@ async def test_who_else_needs_one_that_fails() -> None:
         )
 
 
-async def test_one_that_cannot_be_closed(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_resource_that_cannot_be_closed(caplog: pytest.LogCaptureFixture) -> None:
     """An error while one of the app is closed is logged, and costs the other resources nothing."""
     log = Log()
 
@@ -664,7 +664,7 @@ def test_mistakes(message: str, make: Any) -> None:
         make()
 
 
-async def test_a_resource_that_nobody_provides() -> None:
+async def test_a_resource_without_a_source() -> None:
     """A parameter without a source, or a misspelt one, is an error before the run that names the agent."""
     alone = Agent("a").tools(price)
     with pytest.raises(ResourceError, match=r"^a: its tool 'price' takes 'shop', which no model can give"):
@@ -697,7 +697,7 @@ def calls_back(then: Callable[[], int]) -> str:
 
 
 @pytest.mark.parametrize("tool", [Caller(), Caller().price, T.retry(calls_back), FunctionTool(price)])
-def test_what_no_model_can_be_told_of(tool: Any) -> None:
+def test_parameters_that_must_be_injected(tool: Any) -> None:
     """Whatever a tool is, a parameter of a type that ADK cannot tell models about has to be injected."""
     agent = Agent("a").tools(tool)
     (issue,) = agent.check().errors
@@ -706,12 +706,12 @@ def test_what_no_model_can_be_told_of(tool: Any) -> None:
 
 
 @pytest.mark.parametrize("tool", [listed, len, partial(price, shop=Shop(1)), T.mock("m")])
-def test_what_models_can_be_told_of(tool: Any) -> None:
+def test_parameters_that_models_can_fill(tool: Any) -> None:
     """A parameter that models fill, that has a value, or that checks cannot judge is no finding."""
     assert Agent("a").tools(tool).check().ok
 
 
-def test_it_is_part_of_the_value() -> None:
+def test_resources_are_part_of_the_value() -> None:
     """Injected resources compare, add up, and can be stored when their factories can be named."""
     agent = Agent("a").inject(shop=Resource(Log))
     assert agent == Agent("a").inject(shop=Resource(Log)) != Agent("a")

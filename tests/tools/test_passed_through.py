@@ -1,4 +1,4 @@
-"""What passes through to ADK: planners, code executors, context caching; and what a tool must not give."""
+"""Options that pass through to ADK: planners, code executors, context caching."""
 
 from __future__ import annotations
 

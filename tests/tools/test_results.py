@@ -1,4 +1,4 @@
-"""What a tool returns must be something that a session can store."""
+"""Results of tools are values that a session can store; others are refused."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ async def test_a_live_object_is_refused_by_name() -> None:
 
 
 async def test_a_fallback_catches_it() -> None:
-    """It is an error of the agent, as any other of a tool."""
+    """A fallback catches an unstorable result like any other error of a tool."""
     pipeline = Agent("a").tool(connect) // Agent("b")
     backend = mock_backend({"a": [call_tool("connect"), "Done."], "b": "Instead."})
     assert (await pipeline.run("Go", backend=backend)).text == "Instead."
 
 
-async def test_what_pydantic_can_store_is_stored() -> None:
+async def test_values_that_pydantic_can_store_are_stored() -> None:
     """Dates, models, dataclasses and sets are no mistake."""
     backend = mock_backend({"a": [call_tool("describe"), "Done."]})
     assert (await Agent("a").tool(describe).run("Go", backend=backend)).text == "Done."

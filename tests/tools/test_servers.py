@@ -60,7 +60,7 @@ def stdio(log: Path) -> Any:
 
 
 def said(run: Any) -> list[str]:
-    """What the tools of a run gave, as text."""
+    """The results of a run's tools, as text."""
     return [json.dumps(response.result) for event in run for response in event.tool_responses]
 
 
@@ -81,7 +81,7 @@ async def test_a_server_that_is_started(tmp_path: Path) -> None:
 async def test_a_server_is_started_where_errors_have_no_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What a notebook or a test put in the place of stderr when ADK was imported does not matter."""
+    """A server starts even if a notebook or test had replaced stderr when ADK was imported."""
     module: Any = import_module("google.adk.tools.mcp_tool.mcp_toolset")
     real, without_file = module.McpToolset, io.StringIO()
 
@@ -177,7 +177,7 @@ def service() -> Iterator[dict[str, Any]]:
 
 
 async def asked(tool: Any) -> Any:
-    """What the service says to a call."""
+    """The response of the service to a call."""
     backend = mock_backend({"a": [call_tool("get_pet", pet="Rex"), "done"]})
     run = await Agent("a").tools(tool).run("hi", backend=backend)
     ((answer,),) = [event.tool_responses for event in run if event.tool_responses]
@@ -207,7 +207,7 @@ async def test_specifications_in_every_form(service: Any, tmp_path: Path) -> Non
         assert (await asked(T.retry(tool)))["path"] == "/pets/Rex"
 
 
-def test_specifications_that_are_none(tmp_path: Path) -> None:
+def test_invalid_specifications(tmp_path: Path) -> None:
     """A specification without paths is an error at once; an unreadable one is named when it is built."""
     untyped: Any = T
     for none in ("{", "just text", "pets.json", {"openapi": "3.0.0", "paths": 7}, {}):
@@ -309,7 +309,7 @@ def looks_up(pet: str) -> dict[str, Any]:
     return {"a": asks, "b": asks, "outer": [call_tool("a", request="Please."), "Done."], "last": "Done."}
 
 
-@pytest.mark.filterwarnings("ignore:The `plugins` argument:DeprecationWarning")  # ADK's, of its own AgentTool
+@pytest.mark.filterwarnings("ignore:The `plugins` argument:DeprecationWarning")  # of ADK's own AgentTool
 @pytest.mark.parametrize("place", PLACES)
 async def test_adks_own_tools_of_a_service(place: str) -> None:
     """Agents with such tools run everywhere; ADK tells the model of an error of the service."""
@@ -365,7 +365,7 @@ async def test_a_service_that_does_not_answer(way: str) -> None:
         assert outcome in (repr(ended) if isinstance(ended, BaseException) else ended.text)
 
 
-@pytest.mark.filterwarnings("ignore:The `plugins` argument:DeprecationWarning")  # ADK's, of its own AgentTool
+@pytest.mark.filterwarnings("ignore:The `plugins` argument:DeprecationWarning")  # of ADK's own AgentTool
 @pytest.mark.parametrize("place", PLACES)
 async def test_a_service_that_is_not_there(place: str) -> None:
     """The error names agent and tool, and a fallback takes over."""

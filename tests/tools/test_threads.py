@@ -110,7 +110,7 @@ def test_a_tool_that_is_not_async_is_called_in_a_thread(tool: Any) -> None:
 
 
 @pytest.mark.parametrize("tool", IN_THE_LOOP.values(), ids=IN_THE_LOOP)
-def test_what_is_called_in_the_event_loop(tool: Any) -> None:
+def test_calls_that_stay_in_the_event_loop(tool: Any) -> None:
     """Async functions, those that opt out, and subclasses that call their function themselves stay there."""
     assert in_threads(tool) == [False]
 
@@ -197,7 +197,7 @@ async def test_the_context_of_the_call() -> None:
 
 
 def turn(*calls: tuple[str, dict[str, Any]]) -> types.Content:
-    """What a model says that makes several calls at once."""
+    """A model's response with several calls at once."""
     made = (types.FunctionCall(name=name, args=args) for name, args in calls)
     return types.Content(role="model", parts=[types.Part(function_call=call) for call in made])
 
@@ -267,7 +267,7 @@ async def test_every_tool_takes_its_turn() -> None:
     at_work = list[str]()
 
     def alone(name: str) -> str:
-        """Note who is at work meanwhile."""
+        """Note the calls that run at the same time."""
         at_work.append(name)
         for _ in range(20):
             asyncio.run_coroutine_threadsafe(asyncio.sleep(0), adding.loop).result(LIMIT)
@@ -299,7 +299,7 @@ async def test_calls_that_may_run_in_parallel(make: Callable[[Any], Any]) -> Non
     assert given == [{"result": "x"}, {"result": "y"}]
 
 
-def test_what_parallel_takes() -> None:
+def test_values_of_parallel() -> None:
     """`parallel=` is a truth value, and means nothing in the event loop."""
     with pytest.raises(ArgumentError, match=r"T.fn\(parallel=\): it is True or False"):
         T.fn(where, parallel=cast(Any, "no"))
@@ -408,7 +408,7 @@ async def test_a_time_limit_begins_with_the_turn() -> None:
 
 
 async def test_a_cache_knows_the_call_before() -> None:
-    """Of two equal calls of one turn, the second gets what `T.cache` kept of the first."""
+    """The second of two equal calls of one turn gets the result that `T.cache` kept."""
     made = list[str]()
 
     def look(name: str) -> str:
@@ -505,7 +505,7 @@ def test_a_tool_may_ask_an_expression() -> None:
 
 
 async def test_the_number_of_threads_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of many calls at the same time only so many run; the others wait for one of them to end."""
+    """Only a limited number of calls run at the same time; the others wait until one ends."""
     monkeypatch.setattr(threads, "LIMIT", 3)
     at_once, most, lock = 0, 0, threading.Lock()
 
@@ -551,7 +551,7 @@ async def test_no_thread_is_left() -> None:
 
 
 class Handle:
-    """What a request of a user holds."""
+    """The resources of one user's request."""
 
 
 def use_handle(db: Handle) -> str:

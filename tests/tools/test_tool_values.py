@@ -1,4 +1,4 @@
-"""What `T` gives are values: they compare, print, can be stored, and say what they touch."""
+"""Operations of `T` as values: they compare, print, are stored, and name the keys that they touch."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def test_every_operation_is_listed() -> None:
 
 
 @every_operation
-def test_it_is_a_value(op: str) -> None:
-    """It is equal to a copy, hashes alike, and differs from all others."""
+def test_a_tool_operation_is_a_value(op: str) -> None:
+    """A tool operation is equal to its copy, with the same hash, and differs from all others."""
     tool = EVERY[op]
     same = tool.replace()
     assert same == tool
@@ -58,8 +58,8 @@ def test_it_is_a_value(op: str) -> None:
 
 
 @every_operation
-def test_it_is_written_as_it_is_made(op: str) -> None:
-    """Its text begins with the factory, and an agent that has it can be explained and drawn."""
+def test_a_tool_operation_prints_as_its_factory_call(op: str) -> None:
+    """A tool operation's text begins with its factory, and its agent can be explained and drawn."""
     tool = EVERY[op]
     assert op == "together" or repr(tool).startswith(f"T.{op}(")
     agent = Agent("a").tools(tool)
@@ -68,8 +68,8 @@ def test_it_is_written_as_it_is_made(op: str) -> None:
 
 
 @every_operation
-def test_it_can_be_stored(op: str) -> None:
-    """It goes to JSON and back as what it was, hash included; a live object says that it cannot."""
+def test_a_tool_operation_can_be_stored(op: str) -> None:
+    """A tool operation survives JSON with its hash; a live object is refused."""
     node = Agent("a").tools(EVERY[op]).node
     assert ir_hash(node) == ir_hash(Agent("a").tools(EVERY[op]).node)
     if op == "toolset":
@@ -82,8 +82,8 @@ def test_it_can_be_stored(op: str) -> None:
 
 
 @every_operation
-def test_it_is_made(op: str, tmp_path: Path) -> None:
-    """It becomes a tool of ADK's, or building says by its name why not."""
+def test_a_tool_operation_becomes_a_tool(op: str, tmp_path: Path) -> None:
+    """A tool operation becomes a tool of ADK, or building names it with the reason."""
     agent = Agent("a").tools(EVERY[op])
     if op == "skill":
         with pytest.raises(CompileError, match=r"'a'.*T.skill\('skills/refunds'\)"):
@@ -112,7 +112,7 @@ SHOWN = {
 
 @pytest.mark.parametrize(("text", "tool"), SHOWN.items(), ids=SHOWN)
 def test_how_it_is_shown(text: str, tool: Tool) -> None:
-    """It is shown as it is written."""
+    """A tool operation is shown as it is written."""
     assert repr(tool) == text
 
 
@@ -140,7 +140,7 @@ def test_a_secret_is_neither_shown_nor_stored() -> None:
     assert T.openapi(PETS, auth=TOKEN) == T.openapi(PETS, auth=TOKEN) != T.openapi(PETS)
 
 
-def test_it_pickles() -> None:
+def test_a_tool_of_importable_functions_pickles() -> None:
     """A tool of importable functions can be pickled."""
     assert pickle.loads(pickle.dumps(EVERY["cache"])) == EVERY["cache"]
 
@@ -198,7 +198,7 @@ def test_mistakes(message: str, make: Any) -> None:
 # --- what is known of it --------------------------------------------------------------------------
 
 
-def test_what_a_tool_touches() -> None:
+def test_the_keys_of_a_tool() -> None:
     """Declared keys are seen through every wrapper; those said with `T.fn` win; what is declared is known."""
     tools = [measure, T.fn(measure), T.cache(T.retry(measure), key=str), T.timeout(T.fn(measure), 1)]
     for tool in tools:
@@ -210,8 +210,8 @@ def test_what_a_tool_touches() -> None:
     assert [issue.key for issue in missing.issues if issue.key] == ["unit"]
 
 
-def test_what_an_agent_as_a_tool_touches() -> None:
-    """It needs what its agents need and do not write themselves, and may write what they write."""
+def test_the_keys_of_an_agent_as_a_tool() -> None:
+    """An expression as a tool reads the keys that its agents need from outside, and may write theirs."""
     node = Agent("boss").tools(T.agent(RESEARCH)).node
     assert (sorted(node.reads_keys), node.key_writes) == (["topic"], ("found",))
     follows = Agent("boss").tools(T.agent(RESEARCH)) >> Agent("b").instruct("{found}")
@@ -236,7 +236,7 @@ def test_two_tools_of_one_name() -> None:
     assert issue.code == "unnamed-tool"
 
 
-def test_where_it_asks_a_person() -> None:
+def test_a_run_whose_tool_asks_a_person_is_resumable() -> None:
     """A run of an agent whose tool asks, however it is wrapped, is resumable; one without is not."""
     asking = [T.confirm(weather), T.retry(T.confirm(weather)), T.fn(weather, True), T.confirm(Box())]
     for tool in asking:
@@ -257,7 +257,7 @@ def test_an_agent_that_asks_a_person_is_no_tool() -> None:
         agent.build()
 
 
-def test_what_adk_makes_of_it() -> None:
+def test_tools_of_adk_stay_unchanged() -> None:
     """ADK's own tools stay what they are."""
     built: Any = Agent("a").tools(T.google_search()).build()
     assert isinstance(built.tools[0], GoogleSearchTool)

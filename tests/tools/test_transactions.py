@@ -43,7 +43,7 @@ class Bank:
 
     @property
     def paid(self) -> list[int]:
-        """What was committed."""
+        """The committed entries."""
         db = sqlite3.connect(self.file)
         try:
             return [amount for (amount,) in db.execute("select amount from paid")]
@@ -194,7 +194,7 @@ async def test_an_error_that_the_run_recovers_from_is_none(bank: Bank) -> None:
 
 @pytest.mark.parametrize("last", ["done", ValueError("boom")])
 async def test_on_adks_own_runner(bank: Bank, last: Any) -> None:
-    """So it is on ADK's own runner."""
+    """ADK's own runner passes the same exceptions to resources."""
     app = models(last).compile(clerk(bank).node).published()
     runner = Runner(app=app, session_service=InMemorySessionService(), auto_create_session=True)
     message = types.Content(role="user", parts=[types.Part(text="hi")])
@@ -301,7 +301,7 @@ async def test_closing_fails_after_the_run_has_failed(bank: Bank, caplog: pytest
 
 
 @pytest.mark.parametrize("scope", ["session", "app"])
-async def test_what_outlives_the_run_is_told_of_none(bank: Bank, scope: Any) -> None:
+async def test_longer_lived_resources_get_no_exception(bank: Bank, scope: Any) -> None:
     """One of a session or the app is closed without an exception, whatever became of a run that used it."""
     agent = (Agent("a").tools(pay) >> Agent("b")).inject(db=Resource(bank.async_manager, scope=scope))
     with pytest.raises(Exception, match="boom"):
@@ -417,7 +417,7 @@ async def test_a_factory_that_hangs(way: str, scope: Any) -> None:
 
 
 @with_clock
-async def test_what_opens_after_it_was_given_up_is_closed() -> None:
+async def test_a_resource_that_opens_too_late_is_closed() -> None:
     """A context manager that is entered in its thread after the run stopped waiting is left again."""
     stuck = Stuck()
     agent = Agent("a").tools(use).inject(db=Resource(stuck.enters_late, scope="invocation"))

@@ -1,4 +1,4 @@
-"""What a type checker sees of agents, operators and terminals. Read by pyright, never run."""
+"""Types of agents, operators and terminals; pyright reads this file, and it never runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a type checker sees of `StateSchema`; checked by pyright in strict mode, and run once."""
+"""Types of `StateSchema`; pyright checks this file in strict mode, and it runs once."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def words(svg: str) -> list[str]:
     return [node.text or "" for node in ElementTree.fromstring(svg).iter(f"{SVG}text")]
 
 
-def test_svg_shows_names_keys_and_who_hears() -> None:
+def test_svg_shows_names_keys_and_visibility() -> None:
     """`visualize(format="svg")` is well-formed and has the names, the keys, and what the user hears."""
     picture = (Agent("a").writes("x") >> Agent("b").instruct("{x}")).visualize(format="svg")
     assert words(picture) == ["a", "writes x", "b", "reads x", "to the user"]
@@ -46,8 +46,8 @@ def test_svg_shows_what_a_gate_asks_and_keeps() -> None:
     assert words(svg) == ["Refund {total}?, if", "good_enough(score)", "writes approval"]
 
 
-def test_borders_show_who_hears_a_step() -> None:
-    """Thick for the user, thin for other agents, dashed for nobody: by class, in the light and the dark."""
+def test_borders_show_the_visibility_of_a_step() -> None:
+    """Borders are thick for the user, thin for other agents, dashed without text, in light and dark style."""
     svg = to_svg((Agent("first") >> S.set(x=1) >> Agent("last")).node)
     looks = {node.get("data-name"): node.get("class") for node in ElementTree.fromstring(svg).iter(f"{SVG}g")}
     assert looks == {"first": "step agent internal", "set": "step state zero_cost", "last": "step agent user"}
@@ -144,7 +144,7 @@ def test_png_without_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_png_without_its_fonts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the fonts, which would leave every box empty, one line names the extra."""
-    monkeypatch.setattr("adk_fluent.viz.images.find_spec", lambda name: None)  # pyright: ignore[reportUnknownLambdaType,reportUnknownArgumentType]  # a stand-in
+    monkeypatch.setattr("adk_fluent.viz.images.find_spec", lambda name: None)  # pyright: ignore[reportUnknownLambdaType,reportUnknownArgumentType]  # a test double
     with pytest.raises(MissingExtraError, match="ttf-opensans"):
         Agent("a").visualize("png")
 

@@ -1,4 +1,4 @@
-"""Where things stand in a picture: nothing overlaps, nothing is cut, and control arrives where it should."""
+"""The layout of a picture: no overlaps, no cut parts, and lines that arrive at their targets."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ a, b, c = Agent("a").writes("x"), Agent("b").writes("x"), Agent("c").instruct("U
 
 
 def apart(one: Box | Frame, other: Box | Frame) -> bool:
-    """Whether two rectangles share no inner point."""
+    """True if two rectangles share no inner point."""
     return (
         one.x + one.width <= other.x
         or other.x + other.width <= one.x
@@ -40,7 +40,7 @@ def apart(one: Box | Frame, other: Box | Frame) -> bool:
 
 
 def inside(one: Box | Frame, other: Box | Frame | Drawing) -> bool:
-    """Whether a rectangle lies within another."""
+    """True if a rectangle lies within another."""
     left, top = (other.left, other.top) if isinstance(other, Drawing) else (other.x, other.y)
     return (
         left <= one.x
@@ -65,7 +65,7 @@ def arrivals(drawing: Drawing) -> set[str]:
     }
 
 
-def test_what_is_no_step_is_refused() -> None:
+def test_a_node_that_is_no_step_is_refused() -> None:
     """A node that only another holds is not drawn by itself."""
     with pytest.raises(UnsupportedNodeError, match="is no step"):
         to_drawing(ModelSelectorNode(name="chooser"))
@@ -117,7 +117,7 @@ LAST: dict[str, Expr[Any]] = {
 
 @pytest.mark.parametrize("name", LAST)
 def test_lines_and_words_at_the_edge_are_not_cut(name: str) -> None:
-    """What stands outside the boxes, such as the way around the last agents, lies within the image, too."""
+    """Lines and labels outside the boxes, such as those around the last agents, lie within the image."""
     assert cut_off(to_drawing(LAST[name].node)) == []
 
 
@@ -141,7 +141,7 @@ def test_every_step_is_there_and_is_reached(expression: Expr[Any]) -> None:
 
 
 def is_box(node: Node) -> bool:
-    """Whether a node is drawn as a box of its own."""
+    """True if a node is drawn as a box."""
     return style_of(node).shape != "header"
 
 
@@ -241,7 +241,7 @@ def test_a_route_without_otherwise_has_a_way_around() -> None:
     assert [label.text for label in to_drawing(route.otherwise(c).node).labels] == ["yes", "no", "otherwise"]
 
 
-def test_captions_say_what_a_step_reads_writes_and_who_hears_it() -> None:
+def test_captions_name_keys_and_visibility() -> None:
     """Below its name a step has its keys; the one the user hears says so."""
     boxes = {box.name: box for box in to_drawing((a >> c).node).boxes}
     assert boxes["a"].captions == ("writes x",)

@@ -87,8 +87,8 @@ CASES: dict[str, tuple[Expr[Any], Lines]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_line_leads_from_whoever_wrote_what_is_read(case: str) -> None:
-    """What is removed, replaced or skipped before it is read makes no line; what may be read makes one."""
+def test_lines_lead_from_writers_to_readers(case: str) -> None:
+    """A value has a line to each step that may read it, and none if it is removed or replaced before."""
     expression, expected = CASES[case]
     assert lines(expression) == expected
 
@@ -141,12 +141,12 @@ async def compare(seed: int, tally: Counter[str]) -> None:
                     continue  # its value is not like any other
                 tally["found"] += 1
                 where = f"seed {seed}: {probe} finds {key}={value!r} of {author}"
-                # a step that writes what is there already writes nothing
+                # a step that writes the same value again writes nothing
                 assert step in sources[key] or any(not other.is_model for other in sources[key]), where
 
 
 @pytest.mark.parametrize("seeds", SEEDS, ids=lambda seeds: str(seeds.start))
-def test_whoever_wrote_what_a_step_finds_has_a_line_to_it(seeds: range) -> None:
+def test_lines_agree_with_the_writers_in_runs(seeds: range) -> None:
     """In a run, the answer that a step finds in state comes from an agent from which a line leads to it."""
     tally = Counter[str]()
     for seed in seeds:

@@ -1,4 +1,4 @@
-"""What the HTML page says, as data: the same facts that the checks and `.llm_anatomy()` use."""
+"""The HTML page's data: the same facts that the checks and `.llm_anatomy()` use."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.viz.pipelines import good_enough, small
 
 
 def step(expression: Expr[Any], name: str) -> StepFacts:
-    """What the page says about one step."""
+    """The page's data about one step."""
     return next(step for step in page_facts(expression.node).steps if step.name == name)
 
 
@@ -91,7 +91,7 @@ def test_diagnostics_stand_at_their_steps() -> None:
 
 
 def test_two_agents_of_one_name() -> None:
-    """What cannot be drawn says why."""
+    """The error for a tree that cannot be drawn gives the reason."""
     with pytest.raises(DuplicateNameError, match="same"):
         to_html((Agent("same") >> Agent("same").instruct("other")).node)
 

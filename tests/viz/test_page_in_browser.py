@@ -41,11 +41,11 @@ class Opened:
         return await self.panel()
 
     async def panel(self) -> str:
-        """What the panel says."""
+        """The text of the panel."""
         return await self.page.inner_text("#panel")
 
     async def picture(self) -> Pixels:
-        """What can be seen."""
+        """The visible elements."""
         return await Pixels.of(self.page)
 
     def settled(self) -> None:
@@ -121,7 +121,7 @@ async def open_page(browser: Browser, folder: Path, expression: Expr[Any], schem
 
 
 @pytest.mark.parametrize("size", BY_SIZE)
-async def test_text_is_whole_and_steps_are_apart(size: str, browser: Browser, tmp_path: Path) -> None:
+async def test_texts_and_boxes_do_not_overlap(size: str, browser: Browser, tmp_path: Path) -> None:
     """As the browser measures them: text stays in its box, boxes in the image, and no two boxes meet."""
     opened = await open_page(browser, tmp_path, BY_SIZE[size])
     boxes: list[Any] = await opened.page.evaluate(_BOXES)

@@ -162,11 +162,11 @@ def drawn(mermaid: str) -> str:
 @pytest.mark.newest
 @pytest.mark.parametrize("kind", [kind for kind in NODE_TYPES if kind not in STYLES or STYLES[kind]])
 def test_every_node_type_is_mermaid(kind: type[Node]) -> None:
-    """What is written for each node type is Mermaid to an independent renderer."""
+    """An independent renderer accepts the Mermaid text of each node type."""
     assert drawn(to_mermaid(SAMPLES[kind][0])).startswith("<svg")
 
 
-def test_the_border_says_who_hears_a_step() -> None:
+def test_the_border_shows_the_visibility_of_a_step() -> None:
     """User-facing steps have a thick border and say so, silent ones a dashed border, others a thin one."""
     text = to_mermaid((Agent("first") >> S.set(x=1) >> Agent("last")).node)
     assert 'last("last<br/>to the user")' in text
@@ -180,13 +180,13 @@ def test_the_border_says_who_hears_a_step() -> None:
 
 
 def test_show_and_hide_change_the_border() -> None:
-    """What `.show()` and `.hide()` say, the picture shows."""
+    """`.show()` and `.hide()` change the border of an agent in the picture."""
     text = to_mermaid((Agent("first").show() >> Agent("last").hide()).node)
     assert "class first user" in text
     assert "class last internal" in text
 
 
-def test_ids_stay_apart() -> None:
+def test_made_up_ids_are_unique() -> None:
     """A made-up id never meets a name of the user's."""
     text = to_mermaid((Agent("end") >> Agent("node1") >> Agent("node1_")).node)
     assert 'node1__("end")' in text
@@ -208,7 +208,7 @@ def test_several_keys_share_a_line() -> None:
     assert '-. "one, two" .-> reader' in to_mermaid(both.node)
 
 
-def test_what_is_overwritten_is_not_read() -> None:
+def test_an_overwritten_value_has_no_line() -> None:
     """Only the last writer before a reader counts."""
     assert data((a >> b >> c).node) == {("b", "c", ("x",))}
 
@@ -224,7 +224,7 @@ def test_every_branch_of_a_route_may_have_written() -> None:
 
 
 def test_siblings_may_read_each_other() -> None:
-    """What one parallel branch writes, another may see, as the check says; what follows does."""
+    """A write of a parallel branch has a line to its siblings that may read it, and to later readers."""
     fan = FanOut(a, Agent("sibling").instruct("{x?}"))
     assert data((fan >> c).node) == {("a", "sibling", ("x",)), ("a", "c", ("x",))}
 
@@ -241,7 +241,7 @@ FILES: dict[str, tuple[Expr[Any], list[str]]] = {
 
 
 @pytest.mark.parametrize("case", FILES)
-def test_an_artifact_goes_from_who_saves_it_to_who_reads_it(case: str) -> None:
+def test_artifact_lines_lead_from_savers_to_readers(case: str) -> None:
     """A dashed line tells the file, from each step of which a version may be there."""
     expression, readers = FILES[case]
     edges = [edge for edge in data_edges(Facts(expression.node)) if edge.files == ("f",)]
@@ -268,7 +268,7 @@ def test_a_failed_branch_of_a_fallback_may_have_written() -> None:
 
 
 def test_a_gate_reads_for_its_question_and_writes_what_it_keeps() -> None:
-    """The message of a gate reads its keys; what it keeps replaces nothing where it asks nobody."""
+    """A gate reads the keys of its message; the key that it writes may keep its older value."""
     ask = gate(good_enough, message="Use {x}?", into="ok").named("ask")
     reader = Agent("reader").instruct("{ok}")
     assert data((a >> S.set(ok=1) >> ask >> reader).node) == {
@@ -279,7 +279,7 @@ def test_a_gate_reads_for_its_question_and_writes_what_it_keeps() -> None:
 
 
 def test_a_map_writes_its_answers() -> None:
-    """The list of answers comes from the map, its items from whoever wrote the list."""
+    """The list of answers comes from the map, its items from the writer of the list."""
     tree = (
         S.set(items=[1])
         >> map_over("items", Agent("each"), output_key="all")
@@ -361,7 +361,7 @@ def test_the_outline_of_a_whole_pipeline() -> None:
 
 
 def test_a_cost_that_is_no_estimate() -> None:
-    """What `estimate_cost` did not give is refused in one line."""
+    """A cost that is not from `estimate_cost` is refused in one line."""
     with pytest.raises(ArgumentError, match=r"visualize\(cost=\) takes a CostEstimate .*, not 3"):
         a.visualize(cost=3)  # pyright: ignore[reportArgumentType]  # the wrong value is the point
 

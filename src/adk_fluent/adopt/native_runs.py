@@ -15,7 +15,7 @@ from adk_fluent.backends.adk.api import Compiled, can_pause, knowingly
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.errors import ArgumentError, CompileError
 from adk_fluent.ir.adk_objects import Configured, is_native, note_configured
-from adk_fluent.ir.node_names import Named
+from adk_fluent.ir.graph import Named
 
 
 def as_compiled(value: object, config: ExecutionConfig) -> Compiled:

@@ -11,6 +11,7 @@ from typing import Any, Final, cast
 from google.adk.agents.base_agent import BaseAgent
 from google.adk.apps.app import App
 from google.adk.models.llm_request import LlmRequest
+from pydantic_core import to_jsonable_python
 
 from adk_fluent.adopt.native_runs import as_compiled
 from adk_fluent.adopt.tool_stubs import StandingBackend
@@ -149,22 +150,35 @@ def restoring(backend: MockBackend) -> Generator[None]:
 def of(events: Iterable[AgentEvent], backend: MockBackend, state: Mapping[str, Any]) -> Played:
     """What there is to compare of a run."""
     requests = {name: [_asked(request) for request in asked] for name, asked in backend.calls.items()}
-    kept = {key: value for key, value in state.items() if value is not None}
+    kept = {key: _as_stored(value) for key, value in state.items() if value is not None}
     called = backend.standing.called if isinstance(backend, StandingBackend) else []
     return Played([row for event in events if any((row := _row(event))[1:])], requests, kept, list(called))
 
 
 def _row(event: AgentEvent) -> Row:
     actions: Any = getattr(event.raw, "actions", None)
+    written: dict[str, Any] = getattr(actions, "state_delta", None) or {}
     return (
         event.author,
         event.content or "",
         [(call.tool_name, _without_ids(call.args)) for call in event.tool_calls],
         [(given.tool_name, _without_ids(given.result)) for given in event.tool_responses],
-        dict(getattr(actions, "state_delta", None) or {}),
+        {key: _as_stored(value) for key, value in written.items()},
         getattr(actions, "transfer_to_agent", None) or "",
         event.error or "",
     )
+
+
+def _as_stored(value: Any) -> Any:
+    """A value as stores hold it, without `None` in it: ADK leaves such fields of typed answers out."""
+    return _without_none(to_jsonable_python(value, fallback=repr))
+
+
+def _without_none(value: Any) -> Any:
+    if isinstance(value, dict):
+        held = cast("dict[str, Any]", value)
+        return {key: _without_none(inner) for key, inner in held.items() if inner is not None}
+    return [_without_none(inner) for inner in cast("list[Any]", value)] if isinstance(value, list) else value
 
 
 def _asked(request: LlmRequest) -> Row:

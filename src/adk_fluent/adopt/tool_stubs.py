@@ -17,8 +17,8 @@ from google.genai import types
 from adk_fluent.backends.adk.api import BEHIND
 from adk_fluent.backends.mock import MockBackend
 from adk_fluent.backends.stand_ins import smallest
-from adk_fluent.ir.base import Node, agents_in
-from adk_fluent.ir.nodes import AgentNode
+from adk_fluent.ir.base import Node
+from adk_fluent.ir.nodes import AgentNode, agents_in
 from adk_fluent.ir.tools import ends_loops, escalates, loop_enders, pauses, tool_name
 
 _OURS: Final = ("google.", "adk_fluent.")

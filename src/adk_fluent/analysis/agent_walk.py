@@ -61,7 +61,7 @@ class ModelWalk:
     def reads(self, step: Step, state: Knowledge) -> None:
         """Add to each read of the step the fact about its key."""
         for read in self.flow.reads_of(step):
-            read.meets(state.look(read.key))
+            read.add_fact(state.look(read.key))
 
     def gather(self, step: Step, key: str, fact: Fact) -> Gathered:
         """Add the fact about a key at the end of a round: a later value may come from any earlier round."""
@@ -89,7 +89,7 @@ class ModelWalk:
             if name in given:
                 call_functions(state, step, given[name])
         for read in late:
-            read.meets(state.look(read.key))
+            read.add_fact(state.look(read.key))
         may_leave = bool(node.tools) and ends_loops(node.tools)
         unlooped = may_leave and not self._leave_loop(step, state)
         if node.children:
@@ -103,14 +103,14 @@ class ModelWalk:
         else:
             self._answer(step, state)
         for read in last:
-            read.meets(state.look(read.key))
+            read.add_fact(state.look(read.key))
         if "after_agent_callback" in given:
             call_functions(state, step, given["after_agent_callback"])
 
     def _read_for_request(self, step: Step, state: Knowledge, reads: list[Read]) -> None:
         """Add to each read of an agent's request the fact about its key."""
         for read in reads:
-            read.meets(self._before_asking(step, read.key, state))
+            read.add_fact(self._before_asking(step, read.key, state))
 
     def _use_tools(self, step: Step, state: Knowledge, reads: list[Read]) -> None:
         """Apply the writes of tools. A tool may stop the run for a person; then the agent starts again."""
@@ -170,8 +170,8 @@ class ModelWalk:
     def speak(self, step: Step, state: Knowledge, *, certain: bool = True) -> None:
         """Add a message of the step to the conversation, on its branch."""
         branch = self.branch(step)
-        self.flow.voices[step, branch] = None
-        state.conversation = state.conversation.spoke(step, branch, certain=certain)
+        self.flow.speakers_on_branches[step, branch] = None
+        state.conversation = state.conversation.with_message(step, branch, certain=certain)
 
     def _note_situation(self, step: Step, state: Knowledge) -> None:
         """Note the history and the branch with which an agent runs."""
@@ -207,7 +207,7 @@ class ModelWalk:
                 fact = again.look(read.key)
                 failed = read.level == "required" and read.status == "never"  # the run has ended
                 if read.via != "ending" and not (failed and fact.mask & UNKNOWN):
-                    read.meets(fact)
+                    read.add_fact(fact)
             back = again.fork()
             self._answer(step, back)
             more.append(back)

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from adk_fluent.analysis.plan import Step
+from adk_fluent.analysis.data_flow import Flow
+from adk_fluent.analysis.plan import Plan, Step
 from adk_fluent.analysis.values.fact import ABSENT, PRESENT, UNKNOWN
 from adk_fluent.ir import execution
 from adk_fluent.ir.keys import ANY_FILE, ArtifactUse
-
-if TYPE_CHECKING:
-    from adk_fluent.analysis.facts import Facts
-
+from adk_fluent.ir.nodes import agent_of
 
 _MARKS: Final = {"saves": PRESENT, "deletes": ABSENT}
 
@@ -66,10 +64,14 @@ class FileFlow:
         return [step for step in savers if step is not read.step and _may_precede(step, read.step)]
 
 
-def file_flow(facts: Facts) -> FileFlow:
-    """The knowledge about the artifacts of a tree."""
+def file_flow(states: Flow) -> FileFlow:
+    """The knowledge about the artifacts of a tree.
+
+    Args:
+        states: the data flow of the tree, which says what a run can reach.
+    """
     flow = FileFlow()
-    uses = [(step, use) for step in facts.steps for use in step.node.artifact_uses()]
+    uses = [(step, use) for step in states.plan.steps for use in step.node.artifact_uses()]
     if not uses:
         return flow  # most trees use no artifacts
     flow.names = tuple(dict.fromkeys(use.filename for _, use in uses if use.filename != ANY_FILE))
@@ -80,8 +82,8 @@ def file_flow(facts: Facts) -> FileFlow:
             found = flow.savers if use.how == "saves" else flow.deleters
             if step not in (steps := found.setdefault(use.filename, [])):
                 steps.append(step)
-    walk = _ArtifactWalk(flow, facts)
-    walk.visit(facts.plan.root, {})
+    walk = _ArtifactWalk(flow, states)
+    walk.visit(states.plan.root, {})
     flow.reads.sort(key=lambda read: read.step.index)
     return flow
 
@@ -94,7 +96,7 @@ def _may_precede(step: Step, other: Step) -> bool:
         for around in (both, *both.above())
     ):
         return True
-    return both.node.runs.apart or (
+    return both.node.runs.separate_branches or (
         step.index < other.index
         and not isinstance(both.node.runs, (execution.FirstMatch, execution.OnFailure))
     )
@@ -108,17 +110,18 @@ class _ArtifactWalk:
         beside: the possible changes by branches that run at the same time, outermost first.
     """
 
-    def __init__(self, flow: FileFlow, facts: Facts) -> None:
+    def __init__(self, flow: FileFlow, states: Flow) -> None:
         self.flow = flow
-        self.facts = facts
-        self.jumps = any(isinstance(step.node.runs, execution.HandOver) for step in facts.steps)
+        self.plan: Plan = states.plan
+        self.reachable = states.visits.keys()
+        self.jumps = any(isinstance(step.node.runs, execution.HandOver) for step in self.plan.steps)
         self.beside: list[Known] = []
         self._found: dict[tuple[Step, ArtifactUse], FileRead] = {}
         self._touched: dict[Step, Known] = {}
 
     def visit(self, step: Step, known: Known) -> None:
         """Pass a step: note the files that it reads, then change `known` to the knowledge after the step."""
-        if not self.facts.reaches(step):
+        if step not in self.reachable:
             return
         self._add_parallel_changes(known)
         before = self.flow.before.get(step)
@@ -130,7 +133,7 @@ class _ArtifactWalk:
         for touched in self.beside:
             _blend(known, touched)
         if self.jumps:
-            _blend(known, self.touched(self.facts.plan.root))
+            _blend(known, self.touched(self.plan.root))
             _blend(known, dict.fromkeys(self.flow.names, UNKNOWN))
 
     def visit_beside(self, child: Step, known: Known, others: Iterable[Step]) -> None:
@@ -184,7 +187,7 @@ class _ArtifactWalk:
 
     def _touches(self, step: Step) -> Known:
         found: Known = {}
-        for inner in step.walk(self.facts.steps):
+        for inner in step.walk(self.plan.steps):
             for use in inner.node.artifact_uses():
                 for name in self._named_by(use) if use.how in _MARKS else ():
                     found[name] = found.get(name, 0) | _MARKS[use.how]
@@ -233,7 +236,7 @@ class _ArtifactWalk:
         start = dict(known)
         for child in step.children:
             ways.append(dict(start))
-            if step.node.runs.apart:
+            if step.node.runs.separate_branches:
                 self.visit_beside(child, ways[-1], (other for other in step.children if other is not child))
                 _blend(ways[-1], self.touched(step))
             else:
@@ -263,8 +266,8 @@ class _ArtifactWalk:
 
     def _may_end_early(self, step: Step) -> bool:
         """True if a tool or callback inside may end a loop or a fan-out."""
-        inside = (inner.node for inner in step.walk(self.facts.steps))
-        agents = (node.agent for node in inside)
+        inside = (inner.node for inner in step.walk(self.plan.steps))
+        agents = (agent_of(node) for node in inside)
         return any(agent is not None and (agent.tools or agent.callbacks) for agent in agents)
 
 
@@ -275,7 +278,7 @@ def _is_sure(step: Step) -> bool:
 
 def _may_do_anything(step: Step) -> bool:
     """True if a tool or callback may save and delete files without declaring it."""
-    return step.node.agent is not None and bool(step.node.undeclared()[1])
+    return agent_of(step.node) is not None and bool(step.node.undeclared()[1])
 
 
 def _blend(known: Known, touched: Known) -> None:

@@ -14,20 +14,21 @@ from functools import lru_cache
 from typing import Any, Final, Literal
 
 from adk_fluent.analysis.data_flow import Flow
-from adk_fluent.analysis.history import audible
+from adk_fluent.analysis.history import branch_is_visible
 from adk_fluent.analysis.plan import Step, first_after
 from adk_fluent.context.spec import Context
 from adk_fluent.ir.execution import ONE_COUNTS, InParallel
+from adk_fluent.ir.nodes import agent_of
 
 # --- what a context lets through ------------------------------------------------------------------
 
 
-Answer = Literal["yes", "no", "maybe"]
+Tristate = Literal["yes", "no", "maybe"]
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
-    """The part of the conversation that an agent's model receives.
+class VisibleHistory:
+    """The part of the conversation history that an agent's model receives.
 
     Attributes:
         history: all messages, none, or only the `last` turn.
@@ -41,7 +42,7 @@ class Sight:
             `from_state` or `template`.
         unknown: true if a user's function decides.
         message: true if the current user message is certainly sent as the user wrote it.
-        shown: the name of the context in messages.
+        context_name: the name of the context in messages.
     """
 
     history: Literal["all", "none", "last"] = "all"
@@ -54,19 +55,19 @@ class Sight:
     wholesale: bool = False
     unknown: bool = False
     message: bool = True
-    shown: str = "C.default()"
+    context_name: str = "C.default()"
 
-    def sees(self, speaker: Step, listener: Step) -> Answer:
+    def receives(self, speaker: Step, listener: Step) -> Tristate:
         """The answer whether the listener receives the message of a speaker that ran before it."""
-        return self.admits(speaker) if audible(speaker.branch, listener.branch) else "no"
+        return self.admits(speaker) if branch_is_visible(speaker.branch, listener.branch) else "no"
 
     @property
     def is_whole(self) -> bool:
         """True if the model receives the messages of all agents."""
         return self.history == "all" and self.authors is None and not self.excluded and not self.unknown
 
-    def admits(self, speaker: Step) -> Answer:
-        """The answer whether the context lets the speaker's messages through, apart from branches."""
+    def admits(self, speaker: Step) -> Tristate:
+        """The answer whether the context lets the speaker's messages through, whatever their branches."""
         if self.history == "none":
             return "no"
         names = {speaker.origin, speaker.name}
@@ -77,42 +78,42 @@ class Sight:
         return "maybe" if self.unknown or self.history == "last" else "yes"
 
 
-EVERYTHING: Final = Sight()
-LAST_TURN: Final = Sight(history="last", earlier=False, shown='include_contents("none")')
+EVERYTHING: Final = VisibleHistory()
+LAST_TURN: Final = VisibleHistory(history="last", earlier=False, context_name='include_contents("none")')
 
 
-def sight_of(node: Any) -> Sight:
+def visible_history(node: Any) -> VisibleHistory:
     """The part of the conversation that the agent of this node receives."""
-    if not node.agent:
+    if not agent_of(node):
         return EVERYTHING
     spec = node.annotations.context
     if isinstance(spec, Context):
-        return _sight(spec)
+        return _history_in_view(spec)
     return LAST_TURN if node.given.get("include_contents") == "none" else EVERYTHING
 
 
 @lru_cache(maxsize=512)
-def _sight(spec: Context) -> Sight:
-    seen = spec.view()
-    return Sight(
-        "none" if seen.history == "none" else "all",
-        authors=seen.authors,
-        excluded=seen.excluded,
-        user=seen.user,
-        earlier=seen.history != "none" and seen.turns != 1,
-        files=seen.files,
-        keys=seen.keys,
-        wholesale=seen.history == "none",
-        unknown=seen.unknown,
-        message=seen.message,
-        shown=repr(spec),
+def _history_in_view(spec: Context) -> VisibleHistory:
+    view = spec.view()
+    return VisibleHistory(
+        "none" if view.history == "none" else "all",
+        authors=view.authors,
+        excluded=view.excluded,
+        user=view.user,
+        earlier=view.history != "none" and view.turns != 1,
+        files=view.files,
+        keys=view.keys,
+        wholesale=view.history == "none",
+        unknown=view.unknown,
+        message=view.message,
+        context_name=repr(spec),
     )
 
 
-# --- whether a later model receives a message -----------------------------------------------------
+# --- the models that receive a message ------------------------------------------------------------
 
 
-_APART: Final = (*ONE_COUNTS, InParallel)
+_SEPARATING: Final = (*ONE_COUNTS, InParallel)
 """The ways to run children in which only one runs, or all run at the same time."""
 
 
@@ -121,53 +122,61 @@ class Audience:
 
     Args:
         models: every model step.
-        turn: the speakers of the current turn for a model that receives only that; see `Flow.turn_speakers`.
+        turn_speakers: the speakers of the current turn for a model that receives only that.
     """
 
-    def __init__(self, models: Iterable[Step], turn: Callable[[Step], Mapping[Step | None, bool]]) -> None:
-        self._last: set[Step | None] = set()
-        self._open = _Listeners()
-        self._named: dict[str, _Listeners] = {}
+    def __init__(
+        self, models: Iterable[Step], turn_speakers: Callable[[Step], Mapping[Step | None, bool]]
+    ) -> None:
+        self._last_speakers: set[Step | None] = set()
+        self._unrestricted = _Listeners()
+        self._by_author: dict[str, _Listeners] = {}
         for model in sorted(models, key=_index):
-            sight = sight_of(model.node)
-            if sight.history == "none":
+            visible = visible_history(model.node)
+            if visible.history == "none":
                 continue
-            if sight.history == "last":
-                heard = turn(model)
-                self._last |= heard.keys() - {*talked_over(heard), model}
+            if visible.history == "last":
+                speakers = turn_speakers(model)
+                self._last_speakers |= speakers.keys() - {*concurrent_speakers(speakers), model}
                 continue
-            if sight.authors is None:
-                self._open.add(model)
-            for name in sight.authors or ():
-                self._named.setdefault(name, _Listeners()).add(model)
+            if visible.authors is None:
+                self._unrestricted.add(model)
+            for name in visible.authors or ():
+                self._by_author.setdefault(name, _Listeners()).add(model)
 
-    def hears(self, speaker: Step) -> bool:
+    def has_listener(self, speaker: Step) -> bool:
         """True if a model that may run later receives the speaker's message."""
-        if speaker in self._last:
+        if speaker in self._last_speakers:
             return True
-        for listeners in (self._open, self._named.get(speaker.origin), self._named.get(speaker.name)):
-            if listeners and (_sees(speaker, listeners.on_branches) or _sees(speaker, listeners.on_root)):
+        for listeners in (
+            self._unrestricted,
+            self._by_author.get(speaker.origin),
+            self._by_author.get(speaker.name),
+        ):
+            if listeners and (
+                _any_receives(speaker, listeners.on_branches) or _any_receives(speaker, listeners.on_root)
+            ):
                 return True
         return False
 
 
-def talked_over(turn: Iterable[Step | None]) -> list[Step]:
+def concurrent_speakers(speakers: Iterable[Step | None]) -> list[Step]:
     """The last speakers that run at the same time: a model that receives one turn gets only one of them."""
-    speakers = [speaker for speaker in turn if speaker]
-    found = {one for one in speakers for other in speakers if one is not other and _both_speak(one, other)}
+    steps = [speaker for speaker in speakers if speaker]
+    found = {one for one in steps for other in steps if one is not other and _both_speak(one, other)}
     return sorted(found, key=_index)
 
 
 def _both_speak(one: Step, other: Step) -> bool:
     """True if two steps run at the same time, and both to their end."""
-    place = apart(one, other)
+    place = separating_composite(one, other)
     return (
         place is not None and isinstance(place.node.runs, InParallel) and place.node.merge != "first_complete"
     )
 
 
 class _Listeners:
-    """Models in order of their steps. Those on the root branch are kept apart: they hear all branches."""
+    """Models in order of their steps; those on the root branch receive the messages of all branches."""
 
     def __init__(self) -> None:
         self.on_root: list[Step] = []
@@ -178,17 +187,17 @@ class _Listeners:
         (self.on_branches if model.branch else self.on_root).append(model)
 
 
-def _sees(speaker: Step, listeners: list[Step]) -> bool:
+def _any_receives(speaker: Step, listeners: list[Step]) -> bool:
     """True if a listener receives the speaker's message; jumps over composites that do not run after it."""
     index = bisect_left(listeners, first_after(speaker), key=_index)
     while index < len(listeners):
         listener = listeners[index]
         if speaker.branch and listener.branch and listener.index >= _branch_end(speaker):
             return False  # this listener and all after it are on other conversation branches
-        place = apart(speaker, listener)
+        place = separating_composite(speaker, listener)
         if place is not None:
             index = bisect_left(listeners, place.end, lo=index + 1, key=_index)
-        elif listener is not speaker and sight_of(listener.node).sees(speaker, listener) != "no":
+        elif listener is not speaker and visible_history(listener.node).receives(speaker, listener) != "no":
             return True
         else:
             index += 1
@@ -209,11 +218,11 @@ def _branch_end(speaker: Step) -> int:
     return inner.end
 
 
-def apart(speaker: Step, listener: Step) -> Step | None:
+def separating_composite(speaker: Step, listener: Step) -> Step | None:
     """The innermost composite around both, if only one of its children runs, or all at the same time."""
     around = set(speaker.above())
     shared = next((outer for outer in listener.above() if outer in around), None)
-    return shared if shared is not None and isinstance(shared.node.runs, _APART) else None
+    return shared if shared is not None and isinstance(shared.node.runs, _SEPARATING) else None
 
 
 # --- what a model receives ------------------------------------------------------------------------
@@ -224,43 +233,43 @@ def received_speakers(flow: Flow, listener: Step) -> Mapping[Step, bool]:
 
     Values from state, in a placeholder or through a key of the context, do not count.
     """
-    sight = sight_of(listener.node)
-    if sight.is_whole:
+    visible = visible_history(listener.node)
+    if visible.is_whole:
         return flow.speakers(listener)
-    if sight.history == "none":
+    if visible.history == "none":
         return {}
-    if sight.history == "last":
-        return {speaker: certain for speaker, certain in flow.turn(listener).items() if speaker}
+    if visible.history == "last":
+        return {speaker: certain for speaker, certain in flow.turn_speakers(listener).items() if speaker}
     found: dict[Step, bool] = {}
     for speaker, certain in flow.speakers(listener).items():
-        answer = sight.admits(speaker)
+        answer = visible.admits(speaker)
         if answer != "no":
             found[speaker] = certain and answer == "yes"
     return found
 
 
-def sees(flow: Flow, speaker: Step, listener: Step) -> Answer:
+def message_reaches(flow: Flow, speaker: Step, listener: Step) -> Tristate:
     """The answer whether the listener receives the message of a speaker that ran before it."""
-    sight = sight_of(listener.node)
-    if sight.history != "last":
-        return sight.sees(speaker, listener)
-    certain = flow.turn(listener).get(speaker)
+    visible = visible_history(listener.node)
+    if visible.history != "last":
+        return visible.receives(speaker, listener)
+    certain = flow.turn_speakers(listener).get(speaker)
     return "no" if certain is None else "yes" if certain else "maybe"
 
 
-def receives_user_message(flow: Flow, listener: Step) -> Answer:
+def receives_user_message(flow: Flow, listener: Step) -> Tristate:
     """The answer whether the current user message is in the request of a model, as the user wrote it."""
-    sight = sight_of(listener.node)
-    if sight.history != "last":
-        return "yes" if sight.message else "maybe"
-    certain = flow.turn(listener).get(None)
+    visible = visible_history(listener.node)
+    if visible.history != "last":
+        return "yes" if visible.message else "maybe"
+    certain = flow.turn_speakers(listener).get(None)
     return "no" if certain is None else "yes" if certain else "maybe"
 
 
 def received_earlier_speakers(flow: Flow, listener: Step) -> Set[Step]:
     """The speakers whose messages of earlier runs of the session may be in the request of a model."""
-    sight = sight_of(listener.node)
-    if not sight.earlier:
+    visible = visible_history(listener.node)
+    if not visible.earlier:
         return frozenset()
     speakers = flow.earlier_speakers(listener)
-    return speakers if sight.is_whole else {s for s in speakers if sight.admits(s) != "no"}
+    return speakers if visible.is_whole else {s for s in speakers if visible.admits(s) != "no"}

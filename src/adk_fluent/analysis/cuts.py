@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-from adk_fluent.analysis.audience import EVERYTHING, received_speakers, sight_of
+from adk_fluent.analysis.audience import EVERYTHING, received_speakers, visible_history
 from adk_fluent.analysis.plan import Step, owner_of
 from adk_fluent.analysis.values.fact import PRESENT, STATUS, Fact
 from adk_fluent.context.spec import Context
@@ -172,7 +172,7 @@ def _stretch(facts: Facts, cut: Step | None, start: int, end: int) -> Stretch:
         open_reads=tuple(step for step in steps if step in readers or _takes_all(facts, step)),
         writes=_crossing(key for step in steps for key in facts.writes_of(step)),
         open_writes=tuple(step for step in steps if step in writers),
-        hears=_hearing(facts, steps),
+        hears=_conversation_for(facts, steps),
         files=tuple(dict.fromkeys(use.filename for step in steps for use in step.node.artifact_uses())),
     )
 
@@ -241,7 +241,7 @@ def schema_fields(facts: Facts) -> dict[str, StateFieldRef]:
 # --- the conversation -----------------------------------------------------------------------------
 
 
-def _hearing(facts: Facts, steps: list[Step]) -> Hearing:
+def _conversation_for(facts: Facts, steps: list[Step]) -> Hearing:
     authors: set[str] = set()
     earlier: set[str] = set()
     user = False
@@ -256,15 +256,15 @@ def _hearing(facts: Facts, steps: list[Step]) -> Hearing:
             continue
         context = step.node.annotations.context
         asks = isinstance(context, Context) and context.asks  # a helper model receives the whole history
-        sight = EVERYTHING if asks else sight_of(step.node)
-        if sight.history == "none":
+        visible = EVERYTHING if asks else visible_history(step.node)
+        if visible.history == "none":
             continue
-        heard = facts.flow.speakers(step) if asks else received_speakers(facts.flow, step)
-        authors |= _names(speaker for speaker in heard if speaker not in inside)
-        if sight.earlier:
+        received = facts.flow.speakers(step) if asks else received_speakers(facts.flow, step)
+        authors |= _names(speaker for speaker in received if speaker not in inside)
+        if visible.earlier:
             before = facts.flow.earlier_speakers(step)
-            earlier |= _names(speaker for speaker in before if sight.admits(speaker) != "no")
-            user = user or sight.user
+            earlier |= _names(speaker for speaker in before if visible.admits(speaker) != "no")
+            user = user or visible.user
     return Hearing(frozenset(authors), frozenset(earlier), user)
 
 

@@ -11,8 +11,8 @@ from adk_fluent.analysis.history import (
     AnyOf,
     History,
     Known,
-    Voice,
-    audible,
+    SpeakerOnBranch,
+    branch_is_visible,
     possible_speakers,
     turn_speakers,
 )
@@ -76,7 +76,7 @@ class Read:
         self.facts: list[Fact] = []
         self.lost: Step | None = None
 
-    def meets(self, fact: Fact) -> None:
+    def add_fact(self, fact: Fact) -> None:
         """Add the fact about the key at one time when the step runs."""
         if self.first is None:
             self.first = self.doubt = fact
@@ -124,7 +124,7 @@ class Flow:
         visits: step → the number of times that the walk passed it; a run cannot reach the other steps.
         situations: model step → the history and the conversation branch, each time that the walk passed it.
         upstream: model step → steps to whose answer it is the first to react.
-        voices: steps that may speak, each with its conversation branch.
+        speakers_on_branches: steps that may speak, each with its conversation branch.
         edges: pairs of steps: the answer of the first is streamed to the second.
         passages: sequence or loop → index of a child → how the next child gets its answer.
     """
@@ -136,10 +136,10 @@ class Flow:
         default_factory=dict[Step, "list[tuple[History | None, Branch]]"]
     )
     upstream: dict[Step, dict[Step, None]] = field(default_factory=dict[Step, "dict[Step, None]"])
-    voices: dict[Voice, None] = field(default_factory=dict["Voice", None])
+    speakers_on_branches: dict[SpeakerOnBranch, None] = field(default_factory=dict["SpeakerOnBranch", None])
     edges: dict[tuple[Step, Step], None] = field(default_factory=dict["tuple[Step, Step]", None])
     passages: dict[Step, Mapping[int, Passage]] = field(init=False)
-    _known: Known = field(default_factory=dict["AnyOf | AllOf", "dict[Voice, bool]"])
+    _known: Known = field(default_factory=dict["AnyOf | AllOf", "dict[SpeakerOnBranch, bool]"])
     _reads: dict[Step, tuple[Read, ...]] = field(default_factory=dict[Step, "tuple[Read, ...]"])
     _earlier: dict[frozenset[Branch], frozenset[Step]] = field(
         default_factory=dict["frozenset[Branch]", "frozenset[Step]"]
@@ -152,7 +152,7 @@ class Flow:
     def __post_init__(self) -> None:
         self.passages = passages_in(self.plan)
 
-    def pieces_for(self, step: Step) -> Passage | None:
+    def chunk_passage(self, step: Step) -> Passage | None:
         """The passage by which a step runs for each chunk of the answer before it; `None` without one."""
         while (outer := step.parent) is not None:
             place = outer.children.index(step)
@@ -164,7 +164,7 @@ class Flow:
             step = outer
         return None
 
-    def leaving(self, step: Step) -> EdgeSemantics | None:
+    def streaming_edge(self, step: Step) -> EdgeSemantics | None:
         """The streaming edge of a step's answer: its own, or that of the nearest composite around it."""
         around = (each.node.annotations.edge for each in (step, *step.above()))
         return next((edge for edge in around if edge is not None), None)
@@ -186,7 +186,7 @@ class Flow:
         """The speakers that may be in the history of `step`, before its context; true if certain."""
         return possible_speakers(self.situations.get(step, ()), self._known)
 
-    def turn(self, step: Step) -> Mapping[Step | None, bool]:
+    def turn_speakers(self, step: Step) -> Mapping[Step | None, bool]:
         """The speakers, `None` for the user, that `step` may receive if it receives the current turn only."""
         found = self._turns.get(step)
         if found is None:
@@ -198,8 +198,12 @@ class Flow:
         branches = frozenset(branch for _, branch in self.situations.get(step, ()))
         found = self._earlier.get(branches)
         if found is None:
-            heard_by = (s for s, spoken_on in self.voices if any(audible(spoken_on, b) for b in branches))
-            found = self._earlier[branches] = frozenset(heard_by)
+            speakers = (
+                s
+                for s, spoken_on in self.speakers_on_branches
+                if any(branch_is_visible(spoken_on, b) for b in branches)
+            )
+            found = self._earlier[branches] = frozenset(speakers)
         return found
 
     def authors(self, read: Read) -> Authors:
@@ -210,7 +214,7 @@ class Flow:
         """The last writers: the steps whose value a read may get, in order, without undeclared writes."""
         return last_writers(read.facts, self.plan.steps, self.keys)
 
-    def authors_left(self, key: str) -> Authors:
+    def earlier_authors(self, key: str) -> Authors:
         """The authors whose words an earlier run of the session may have left in a key."""
         found = self._left.get(key)
         if found is None:

@@ -23,7 +23,7 @@ from adk_fluent.analysis.plan import Step, may_hand_over
 from adk_fluent.analysis.values.comparisons import exhaustive
 from adk_fluent.ir import execution
 from adk_fluent.ir.base import Node
-from adk_fluent.ir.nodes import AgentNode
+from adk_fluent.ir.nodes import AgentNode, agent_of
 from adk_fluent.ir.state_keys import is_shared
 from adk_fluent.ir.tools import ends_loops
 from adk_fluent.state.effects import Transform, effects_of
@@ -87,7 +87,11 @@ class _RelevantSteps:
                 *anything,
                 *(index for indexes in found.values() for index in indexes),
                 *(step.index for key in keys for step in facts.writers[key]),
-                *(step.index for step in steps if step.node.agent is not None and _may_go_on_elsewhere(step)),
+                *(
+                    step.index
+                    for step in steps
+                    if agent_of(step.node) is not None and _may_go_on_elsewhere(step)
+                ),
             }
         )
 

@@ -200,7 +200,7 @@ class Facts:
     @cached_property
     def artifacts(self) -> FileFlow:
         """The artifacts that exist when each step runs."""
-        return file_flow(self)
+        return file_flow(self.flow)
 
     @cached_property
     def visibility(self) -> Mapping[str, Visibility]:

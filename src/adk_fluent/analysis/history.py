@@ -1,9 +1,9 @@
 """The conversation at one point of a run: its possible speakers, and the last one.
 
-A `History` is a linked list that grows at its end: `Said` adds one message, `AnyOf` and `AllOf` join
-alternatives and parallel branches. States share these lists, so a fork costs nothing. `possible_speakers`
-collects the speakers only when a check asks, and keeps the result for each join, because many listeners
-share it.
+A `History` is a linked list that grows at its end: `WithMessage` adds one message, `AnyOf` and `AllOf`
+join alternatives and parallel branches. States share these lists, so a fork costs nothing.
+`possible_speakers` collects the speakers only when a check asks, and keeps the result for each join,
+because many listeners share it.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Final, NamedTuple, TypeVar
 
 from adk_fluent.analysis.plan import Branch, Step
 
-MOST: Final = 64
+MAX_LAST_SPEAKERS: Final = 64
 """The most last speakers that are kept, for example after so many optional steps in a row."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Said:
+class WithMessage:
     """A history that continues `before` with a message of `step`, on a branch; optional if not `certain`."""
 
     step: Step
@@ -42,7 +42,7 @@ class AllOf:
     ways: tuple[History | None, ...]
 
 
-History = Said | AnyOf | AllOf
+History = WithMessage | AnyOf | AllOf
 
 
 class ConversationSoFar(NamedTuple):
@@ -58,10 +58,10 @@ class ConversationSoFar(NamedTuple):
     last: tuple[Step, ...] = ()
     edges: tuple[Step, ...] = ()
 
-    def spoke(self, step: Step, branch: Branch, *, certain: bool = True) -> ConversationSoFar:
+    def with_message(self, step: Step, branch: Branch, *, certain: bool = True) -> ConversationSoFar:
         """The conversation after `step` has spoken on a branch."""
         last = (step,) if certain else _union([(step,), self.last])
-        return ConversationSoFar(Said(step, branch, certain, self.history), last)
+        return ConversationSoFar(WithMessage(step, branch, certain, self.history), last)
 
     @classmethod
     def either(cls, ways: Sequence[ConversationSoFar]) -> ConversationSoFar:
@@ -85,14 +85,14 @@ class ConversationSoFar(NamedTuple):
 
 
 def _union(groups: Sequence[tuple[Step, ...]]) -> tuple[Step, ...]:
-    return tuple(dict.fromkeys(step for group in groups for step in group))[:MOST]
+    return tuple(dict.fromkeys(step for group in groups for step in group))[:MAX_LAST_SPEAKERS]
 
 
-Voice = tuple[Step, Branch]
+SpeakerOnBranch = tuple[Step, Branch]
 """A step that speaks, and the branch; after a transfer it may speak on the branch of the transfer."""
 
 
-Known = dict["AnyOf | AllOf", "dict[Voice, bool]"]
+Known = dict["AnyOf | AllOf", "dict[SpeakerOnBranch, bool]"]
 """The speakers of each join in a history, found once for all listeners."""
 
 
@@ -112,8 +112,8 @@ def possible_speakers(
     ways: list[dict[Step, bool]] = []
     for history, branch in situations:
         way: dict[Step, bool] = {}
-        for (step, spoken_on), certain in _voices(history, known).items():
-            if audible(spoken_on, branch):
+        for (step, spoken_on), certain in _speakers_by_branch(history, known).items():
+            if branch_is_visible(spoken_on, branch):
                 way[step] = way.get(step, False) or certain
         ways.append(way)
     return ways[0] if len(ways) == 1 else _one_of(ways)
@@ -138,51 +138,51 @@ def turn_speakers(
     for history, branch in situations:
         pending, seen = [history], set[History]()
         while pending:
-            said = pending.pop()
-            if said is None:
+            entry = pending.pop()
+            if entry is None:
                 found[None] = None
-            elif said not in seen:
-                seen.add(said)
-                if not isinstance(said, Said):
-                    pending += said.ways
+            elif entry not in seen:
+                seen.add(entry)
+                if not isinstance(entry, WithMessage):
+                    pending += entry.ways
                     continue
-                hears = audible(said.branch, branch)
-                if hears:
-                    found[said.step] = None
-                if not (hears and said.certain) or said.step is listener:
-                    pending.append(said.before)
+                received = branch_is_visible(entry.branch, branch)
+                if received:
+                    found[entry.step] = None
+                if not (received and entry.certain) or entry.step is listener:
+                    pending.append(entry.before)
     certain = len(found) - (listener in found) == 1
     return {speaker: certain and speaker is not listener for speaker in found}
 
 
-def audible(spoken_on: Branch, branch: Branch) -> bool:
+def branch_is_visible(spoken_on: Branch, branch: Branch) -> bool:
     """True if a listener on `branch` receives messages of the branch `spoken_on`."""
     return branch[: len(spoken_on)] == spoken_on or not branch
 
 
-def _voices(history: History | None, known: Known) -> dict[Voice, bool]:
+def _speakers_by_branch(history: History | None, known: Known) -> dict[SpeakerOnBranch, bool]:
     """All speakers of a history: true if certain. Not recursive, because histories can be long."""
     latest, before = _since_fork(history)
     pending = [before] if before is not None else []
     while pending:
         fork = pending[-1]
-        pieces = [_since_fork(way) for way in fork.ways]
-        missing = [piece[1] for piece in pieces if piece[1] is not None and piece[1] not in known]
+        parts = [_since_fork(way) for way in fork.ways]
+        missing = [join for _, join in parts if join is not None and join not in known]
         if fork in known or not missing:
             pending.pop()
         pending += missing
         if not missing and fork not in known:
-            ways = [_all_of([known[earlier], said]) if earlier else said for said, earlier in pieces]
+            ways = [_all_of([known[join], latest_of]) if join else latest_of for latest_of, join in parts]
             known[fork] = _one_of(ways) if isinstance(fork, AnyOf) else _all_of(ways)
     return latest if before is None else _all_of([known[before], latest])
 
 
-def _since_fork(history: History | None) -> tuple[dict[Voice, bool], AnyOf | AllOf | None]:
+def _since_fork(history: History | None) -> tuple[dict[SpeakerOnBranch, bool], AnyOf | AllOf | None]:
     """The speakers since the last join of a history, and that join."""
-    latest: dict[Voice, bool] = {}
-    while isinstance(history, Said):
-        voice = (history.step, history.branch)
-        latest[voice] = latest.get(voice, False) or history.certain
+    latest: dict[SpeakerOnBranch, bool] = {}
+    while isinstance(history, WithMessage):
+        speaker = (history.step, history.branch)
+        latest[speaker] = latest.get(speaker, False) or history.certain
         history = history.before
     return latest, history
 
@@ -191,10 +191,10 @@ V = TypeVar("V")
 
 
 def _one_of(ways: Sequence[Mapping[V, bool]]) -> dict[V, bool]:
-    everyone = dict.fromkeys(voice for way in ways for voice in way)
-    return {voice: all(way.get(voice, False) for way in ways) for voice in everyone}
+    everyone = dict.fromkeys(speaker for way in ways for speaker in way)
+    return {speaker: all(way.get(speaker, False) for way in ways) for speaker in everyone}
 
 
 def _all_of(ways: Sequence[Mapping[V, bool]]) -> dict[V, bool]:
-    everyone = dict.fromkeys(voice for way in ways for voice in way)
-    return {voice: any(way.get(voice, False) for way in ways) for voice in everyone}
+    everyone = dict.fromkeys(speaker for way in ways for speaker in way)
+    return {speaker: any(way.get(speaker, False) for way in ways) for speaker in everyone}

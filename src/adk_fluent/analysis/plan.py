@@ -9,8 +9,8 @@ from typing import Any, Final, NoReturn
 from adk_fluent.ir import execution
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.execution import STEP_BY_STEP
-from adk_fluent.ir.node_names import NameGiver, named_nodes
-from adk_fluent.ir.nodes import AgentNode
+from adk_fluent.ir.graph import NameGiver, named_nodes
+from adk_fluent.ir.nodes import AgentNode, agent_of
 from adk_fluent.ir.passage import Passage, changing_hooks, leaving, passages
 
 _put: Final = object.__setattr__
@@ -138,7 +138,7 @@ def plan(root: Node, *, resolved: bool = False) -> Plan:
         if parent is not None:
             inside.setdefault(parent, []).append(step)
         if children := node.children:
-            apart = node.runs.apart  # the index tells composites apart, the number children
+            apart = node.runs.separate_branches  # the index tells composites apart, the number children
             for number in range(len(children) - 1, -1, -1):
                 below = (*branch, step.index, number) if apart else branch
                 stack.append((children[number], step, below))
@@ -278,5 +278,5 @@ def may_hand_over(step: Step) -> bool:
 
 def may_return(child: Step) -> bool:
     """True if a sub-agent may hand back to its parent."""
-    agent = child.node.agent
+    agent = agent_of(child.node)
     return agent is not None and agent.disallow_transfer_to_parent is not True

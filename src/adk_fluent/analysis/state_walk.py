@@ -194,7 +194,7 @@ class _Walk(TransferWalk):
         """Pass a step that runs for each chunk of an answer; it sees the answer and the history `before`."""
         whole, chunk = state.conversation, before
         for speaker in whole.last:
-            chunk = chunk.spoke(speaker, self.branch(speaker), certain=len(whole.last) == 1)
+            chunk = chunk.with_message(speaker, self.branch(speaker), certain=len(whole.last) == 1)
         state.conversation = chunk._replace(last=whole.last, edges=whole.edges)
         self.visit(step, state)
         after = state.conversation

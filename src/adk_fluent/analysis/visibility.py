@@ -11,7 +11,7 @@ from typing import Any, Final
 from adk_fluent.ir import execution
 from adk_fluent.ir.annotations import NO_ANNOTATIONS, Visibility
 from adk_fluent.ir.base import Node, root_of, walk
-from adk_fluent.ir.node_names import NameGiver, named_nodes
+from adk_fluent.ir.graph import NameGiver, named_nodes
 
 VISIBILITY: Final = "adk_fluent.visibility"
 """Metadata of an event: its visibility."""
@@ -46,10 +46,10 @@ class StepVisibility:
         object.__setattr__(self, "marks", MappingProxyType(marks))
 
 
-SEEN: Final = StepVisibility("user")
+USER_VISIBLE: Final = StepVisibility("user")
 """The visibility of steps whose answers the user sees."""
 
-_sight_of = cache(StepVisibility)
+_step_visibility = cache(StepVisibility)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,41 +57,45 @@ class Outlet:
     """The visibility of a tree's events by author, computed once per tree.
 
     Attributes:
-        sights: author → the visibility of its answers.
+        by_author: author → the visibility of its answers.
         others: the visibility of authors that are not in the tree; a native agent may run such agents.
         inside: the visibility of all agents inside a tool.
     """
 
-    sights: Mapping[str, StepVisibility]
-    others: StepVisibility = SEEN
+    by_author: Mapping[str, StepVisibility]
+    others: StepVisibility = USER_VISIBLE
     inside: StepVisibility = StepVisibility("internal")
 
-    def sight(self, author: str) -> StepVisibility:
+    def visibility_of(self, author: str) -> StepVisibility:
         """The visibility of an author's answers."""
-        return self.sights.get(author, self.others)
+        return self.by_author.get(author, self.others)
 
 
 def outlet_of(root: Node) -> Outlet:
     """The outlet of a tree with unique names."""
     inference = _Inference(root)
-    sights = inference.run()
+    by_author = inference.run()
     # A plugin may end a run with an answer (author "model") or repeat the user's message (author "user").
-    inside = {voice: sight for node in walk(root) for voice, sight in _native_voices(node, sights)}
-    sights = {"user": SEEN, "model": SEEN, **inside, **sights}
+    inside = {
+        voice: visibility for node in walk(root) for voice, visibility in _native_voices(node, by_author)
+    }
+    by_author = {"user": USER_VISIBLE, "model": USER_VISIBLE, **inside, **by_author}
     if not inference.places[0].speaks:
-        return Outlet(sights)  # a native agent with unknown steps
+        return Outlet(by_author)  # a native agent with unknown steps
     unseen = StepVisibility("internal", any(place.filtered for place in inference.places))
-    natives = {sights[node.name] for node in walk(root) if node.opaque}
+    natives = {by_author[node.name] for node in walk(root) if node.opaque}
     # All native agents of the tree have the same visibility, so their inner agents have it, too.
     others = natives.pop() if len(natives) == 1 else unseen
-    return Outlet(sights, others, unseen)
+    return Outlet(by_author, others, unseen)
 
 
-def _native_voices(node: Node, sights: Mapping[str, StepVisibility]) -> Iterable[tuple[str, StepVisibility]]:
+def _native_voices(
+    node: Node, by_author: Mapping[str, StepVisibility]
+) -> Iterable[tuple[str, StepVisibility]]:
     """The authors inside a native agent or workflow, with their visibility."""
     if node.opaque:
-        return [(voice, sights[node.name]) for voice in node.voices]
-    return [(node.as_given.name, SEEN)] if node.as_given else []
+        return [(voice, by_author[node.name]) for voice in node.voices]
+    return [(node.as_given.name, USER_VISIBLE)] if node.as_given else []
 
 
 def infer_visibility(x: object) -> Mapping[str, Visibility]:
@@ -121,15 +125,15 @@ def visibility_of(root: Node, names: Iterable[str] | None = None) -> Mapping[str
     Args:
         names: the unique names of its nodes, parents first, if they are known already.
     """
-    return {name: sight.visibility for name, sight in _Inference(root, names).run().items()}
+    return {name: found.visibility for name, found in _Inference(root, names).run().items()}
 
 
 class _Place:
     """One node at one place of the tree, with the facts from around and inside it."""
 
     __slots__ = (
-        *("answers", "children", "filtered", "follows", "follows_surely"),
-        *("heard", "name", "node", "parent", "said", "speaks"),
+        *("always_answers", "children", "filtered", "speaker_follows", "answer_follows"),
+        *("has_speaker", "name", "node", "parent", "override", "speaks"),
     )
 
     def __init__(self, node: Node, name: str, parent: _Place | None) -> None:
@@ -138,15 +142,15 @@ class _Place:
         self.parent = parent
         self.children: list[_Place] = []
         self.speaks = _speaks(node)
-        self.heard = False
+        self.has_speaker = False
         """True if a step in it speaks, so that earlier steps are not the last to speak."""
-        self.answers = False
-        """True if a step in it certainly speaks and is not hidden; see `_answers`."""
-        self.follows = self.follows_surely = False
-        """True if a step that speaks may run after it; and if a step that certainly `answers` does."""
+        self.always_answers = False
+        """True if a step in it certainly speaks and is not hidden; see `_always_answers`."""
+        self.speaker_follows = self.answer_follows = False
+        """True if a step that speaks may run after it; and if a step that certainly `always_answers` does."""
         self.filtered = False
         """True if the policy around it is `.filtered()`."""
-        self.said: Visibility | None = None
+        self.override: Visibility | None = None
         """The visibility that `.show()`, `.hide()` or `.transparent()` sets here or around it."""
 
 
@@ -168,27 +172,27 @@ class _Inference:
         for place in self.places:
             self._inherit(place)
         for place in reversed(self.places):
-            place.heard = place.speaks and place.said != "zero_cost"
+            place.has_speaker = place.speaks and place.override != "zero_cost"
             if place.children:
-                place.heard = place.heard or any(child.heard for child in place.children)
+                place.has_speaker = place.has_speaker or any(child.has_speaker for child in place.children)
                 place.speaks = place.speaks or any(child.speaks for child in place.children)
-                place.answers = _answers(place)
+                place.always_answers = _always_answers(place)
             elif place.speaks:
-                place.answers = place.said in (None, "user")
+                place.always_answers = place.override in (None, "user")
         for place in self.places:
             self._order(place)
         final = {place.node.runs.target for place in self.places if _hands_over_last(place)}
-        return {place.name: self._sight(place, final) for place in self.places}
+        return {place.name: self._conclude(place, final) for place in self.places}
 
     def _inherit(self, place: _Place) -> None:
         """Set the options of a place: its own, or those of the nearest place around it."""
         annotations, parent = place.node.annotations, place.parent
         if annotations is NO_ANNOTATIONS:
             if parent is not None:
-                place.said, place.filtered = parent.said, parent.filtered
+                place.override, place.filtered = parent.override, parent.filtered
             return
-        outer = parent.said if parent else None
-        place.said = outer if place.node.says is not None else _override(place.node) or outer
+        outer = parent.override if parent else None
+        place.override = outer if place.node.says is not None else _override(place.node) or outer
         if annotations.policy is not None:
             place.filtered = annotations.policy == "filtered"
         elif parent is not None:
@@ -197,34 +201,34 @@ class _Inference:
     def _order(self, place: _Place) -> None:
         """Set for each child whether a later step speaks."""
         in_order = isinstance(place.node.runs, execution.STEP_BY_STEP)
-        follows, surely = place.follows, place.follows_surely
+        follows, surely = place.speaker_follows, place.answer_follows
         for child in reversed(place.children):
-            child.follows, child.follows_surely = follows, surely
-            follows = follows or (in_order and child.heard)
-            surely = surely or (in_order and child.answers)
+            child.speaker_follows, child.answer_follows = follows, surely
+            follows = follows or (in_order and child.has_speaker)
+            surely = surely or (in_order and child.always_answers)
 
-    def _sight(self, place: _Place, final: set[str]) -> StepVisibility:
-        seen = self._seen(place, final)
+    def _conclude(self, place: _Place, final: set[str]) -> StepVisibility:
+        seen = self._visibility(place, final)
         if seen == "user":
-            return SEEN
-        by_place = seen == "internal" and place.said is None
-        return _sight_of(seen, place.filtered, by_place and not place.follows_surely)
+            return USER_VISIBLE
+        by_place = seen == "internal" and place.override is None
+        return _step_visibility(seen, place.filtered, by_place and not place.answer_follows)
 
-    def _seen(self, place: _Place, final: set[str]) -> Visibility:
+    def _visibility(self, place: _Place, final: set[str]) -> Visibility:
         if not _speaks(place.node):
             return "user" if place.node.asks else "zero_cost"
-        if place.said is not None:
-            return place.said
-        if not place.follows or (final and _is_last_in(place, final)):
+        if place.override is not None:
+            return place.override
+        if not place.speaker_follows or (final and _is_last_in(place, final)):
             return "user"
         return "internal"
 
 
-def _answers(place: _Place) -> bool:
+def _always_answers(place: _Place) -> bool:
     """True if it always gives an answer to the user, or to agents that do, unless it fails."""
-    inside = [child.answers for child in place.children]
+    inside = [child.always_answers for child in place.children]
     if place.node.speaks:
-        return place.said in (None, "user") or any(inside)
+        return place.override in (None, "user") or any(inside)
     if isinstance(place.node.runs, execution.UNTIL_SUCCESS):
         return bool(inside) and all(inside)
     return any(inside) and not place.node.may_be_skipped
@@ -251,7 +255,7 @@ def _hands_over_last(place: _Place) -> bool:
         left = outer
         if isinstance(outer.node.runs, execution.InOrder):
             break
-    return not left.follows
+    return not left.speaker_follows
 
 
 def _outwards(place: _Place) -> list[_Place]:

@@ -12,7 +12,7 @@ from adk_fluent.backends.events import AgentEvent, Pending, answers, standing, w
 from adk_fluent.errors import AnswerError, sentence
 from adk_fluent.ir import execution
 from adk_fluent.ir.base import Node, walk
-from adk_fluent.ir.node_names import Named
+from adk_fluent.ir.graph import Named
 from adk_fluent.state.answers import answer_type
 
 

@@ -12,7 +12,7 @@ from adk_fluent.backends.stand_ins import stand_in
 from adk_fluent.cost.prices import Tokens, cost_of
 from adk_fluent.cost.traffic import TrafficAssumptions
 from adk_fluent.ir.base import Node, walk
-from adk_fluent.ir.nodes import AgentNode, RemoteAgentNode
+from adk_fluent.ir.nodes import AgentNode, RemoteAgentNode, agent_of
 from adk_fluent.middleware.arguments import positive
 from adk_fluent.middleware.messages import tokens_in
 
@@ -68,7 +68,7 @@ class DryRunBackend(MockBackend):
     def prepare(self, node: Node) -> Node:
         """The tree, whose agents are known from now on."""
         for each in walk(node):
-            if (agent := each.agent) is not None:
+            if (agent := agent_of(each)) is not None:
                 self._known[each.name] = (agent, node)
             elif isinstance(each, RemoteAgentNode):  # whose answer is scripted as one of an agent
                 self._known[each.name] = (scripting.agent_like(each), node)

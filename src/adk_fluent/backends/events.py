@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Final, Generic, Literal, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, NamedTuple, Protocol, TypeVar, cast
 
 from adk_fluent.analysis.visibility import STANDS_IN
 from adk_fluent.cost.prices import Tokens, cost_of
@@ -16,9 +16,6 @@ from adk_fluent.ir.annotations import Visibility
 if TYPE_CHECKING:
     from google.adk.events import Event
     from google.genai.types import Part
-
-    from adk_fluent.backends.answering import Answers
-    from adk_fluent.backends.spending import Call
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -426,6 +423,18 @@ class Settled:
         return self.value
 
 
+class AnswerParser(Protocol):
+    """Makes the answer of a run from its events."""
+
+    def output(self, events: Iterable[AgentEvent]) -> Any:
+        """The answer, as the type that its agent returns.
+
+        Raises:
+            AnswerError: it is not what its agent promised, or there is none.
+        """
+        ...
+
+
 class RunResult(list[AgentEvent], Generic[T_co]):
     """The events of a run, with what is usually wanted of them.
 
@@ -434,7 +443,8 @@ class RunResult(list[AgentEvent], Generic[T_co]):
 
     Args:
         earlier: what happened in the same run before it waited, and was resumed with these events.
-        untold: model calls that no event tells.
+        parse: makes `output` from the events; by default it is their text.
+        untold: agent, model and usage of each model call that no event tells.
 
     Attributes:
         state: the session's state after the run; absent keys are left out.
@@ -448,10 +458,10 @@ class RunResult(list[AgentEvent], Generic[T_co]):
         state: Mapping[str, Any] | None = None,
         session_id: str = "",
         origins: Mapping[str, str] | None = None,
-        parse: Answers | None = None,
+        parse: AnswerParser | None = None,
         pending: Iterable[Pending] | None = None,
         earlier: Iterable[AgentEvent] = (),
-        untold: Iterable[Call] = (),
+        untold: Iterable[tuple[str, str, Usage]] = (),
     ) -> None:
         super().__init__(events)
         self.state: dict[str, Any] = {k: v for k, v in (state or {}).items() if v is not None}
@@ -532,9 +542,9 @@ class RunResult(list[AgentEvent], Generic[T_co]):
         agents of ADK's own use inside tools of ADK's own, and on durable engines what no event tells.
         """
         total: dict[tuple[str, str], Usage] = {}
-        for call in self._untold:
-            key = (self.origin(call.author), call.model)
-            total[key] = total.get(key, Usage()) + call.usage
+        for author, model, usage in self._untold:
+            key = (self.origin(author), model)
+            total[key] = total.get(key, Usage()) + usage
         for event in self:
             if event.usage is not None and not event.is_partial:
                 key = (self.origin(event.author), event.model or "")

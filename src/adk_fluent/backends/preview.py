@@ -13,8 +13,9 @@ from adk_fluent.backends.stand_ins import in_form, stand_in
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.errors import ArgumentError
 from adk_fluent.inspection.presentation import PerAgent
-from adk_fluent.ir.base import Node, agents_in
-from adk_fluent.ir.node_names import resolve_names
+from adk_fluent.ir.base import Node
+from adk_fluent.ir.graph import resolve_names
+from adk_fluent.ir.nodes import agents_in
 from adk_fluent.middleware.keeping import Simulation
 from adk_fluent.spelling import did_you_mean
 

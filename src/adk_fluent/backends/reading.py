@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from adk_fluent.analysis.visibility import SEEN, VISIBILITY, Outlet, outlet_of
+from adk_fluent.analysis.visibility import USER_VISIBLE, VISIBILITY, Outlet, outlet_of
 from adk_fluent.backends.answering import Answers, absence, strays
 from adk_fluent.backends.events import AgentEvent, Pending, blanked
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.ir.base import Node, walk
-from adk_fluent.ir.node_names import Named, resolve_names
+from adk_fluent.ir.graph import Named, resolve_names
 from adk_fluent.ir.nodes import TimeoutNode
 
 
@@ -73,8 +73,8 @@ class Reading:
         """
         if VISIBILITY in event.metadata or event.visibility != "user":
             return event
-        sight = SEEN if event.pending else self.outlet.sights.get(event.author, SEEN)
-        return replace(event, visibility=sight.visibility, metadata={**event.metadata, **sight.marks})
+        seen = USER_VISIBLE if event.pending else self.outlet.by_author.get(event.author, USER_VISIBLE)
+        return replace(event, visibility=seen.visibility, metadata={**event.metadata, **seen.marks})
 
     def all_marked(self, events: Iterable[AgentEvent]) -> list[AgentEvent]:
         """The events, marked; those of ADK are already."""
@@ -84,7 +84,9 @@ class Reading:
         """The event, marked, as `.filtered()` lets the caller see it."""
         if VISIBILITY not in event.metadata:
             event = self.marked(event)
-        hidden = event.visibility != "user" and self._filters and self.outlet.sight(event.author).blanked
+        hidden = (
+            event.visibility != "user" and self._filters and self.outlet.visibility_of(event.author).blanked
+        )
         return blanked(event) if hidden else event
 
     def answered(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -30,6 +31,10 @@ _FORMATS: Final[Mapping[str, str]] = {
     "json-string": "{}",
 }
 """Text of the formats that pydantic puts into JSON schemas; the addresses are those reserved for examples."""
+
+
+_LISTED: Final = re.compile(r"\^?\(?(?:\?:)?([\w -]+)(?:\|[\w -]+)*\)?\$?")
+"""A pattern that lists texts, such as `^(pass|fail)$`."""
 
 
 def stand_in(node: AgentNode, root: Node) -> str:
@@ -148,7 +153,8 @@ def _instance(schema: Any, agent: str) -> Any:
     except (ValueError, LookupError) as error:  # a pattern that nothing made up fits, or a type without end
         why = fault(error, value) if isinstance(error, ValueError) else f"{error} is inside itself"
         raise ArgumentError(
-            f"preview() cannot make up an answer of {agent!r}: {why}. Give one: responses={{{agent!r}: ...}}."
+            f"The script cannot make up an answer of {agent!r}: {why}. "
+            f"Give one: responses={{{agent!r}: ...}}."
         ) from error
     return value
 
@@ -206,7 +212,8 @@ def _array(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> list[An
 
 
 def _string(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> str:
-    text = _FORMATS.get(str(schema.get("format")), "text")
+    listed = _LISTED.fullmatch(str(schema.get("pattern") or ""))
+    text = listed[1] if listed else _FORMATS.get(str(schema.get("format")), "text")
     shortest, longest = int(schema.get("minLength") or 0), schema.get("maxLength")
     return text.ljust(shortest, "x")[:longest]
 

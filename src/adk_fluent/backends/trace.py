@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from adk_fluent.backends.adk.api import ADKBackend, BackendOver
 from adk_fluent.errors import what_happened
+from adk_fluent.middleware.hook_context import Context
 from adk_fluent.middleware.messages import text_in, tokens_used
-from adk_fluent.middleware.protocol import CallModel, CallTool, Context, Middleware
+from adk_fluent.middleware.protocol import CallModel, CallTool, Middleware
 
 if TYPE_CHECKING:
     from google.adk.models.llm_request import LlmRequest

@@ -3,30 +3,36 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from adk_fluent.adopt.proving import run_alike
 from adk_fluent.adopt.source import bare, written
 from adk_fluent.analysis.facts import analyse
 from adk_fluent.backends.stand_ins import by_tool, stand_in
 from adk_fluent.cli.errors import UsageError
+from adk_fluent.cli.starting_state import starting_state
 from adk_fluent.cli.target import Target, load, module_name
-from adk_fluent.errors import ADKFluentError, what_happened
+from adk_fluent.errors import ADKFluentError, ArgumentError, what_happened
 from adk_fluent.expr.base import Expr
-from adk_fluent.ir.base import Node, agents_in, walk
-from adk_fluent.ir.nodes import AgentNode
+from adk_fluent.ir.base import Node, walk
+from adk_fluent.ir.nodes import AgentNode, agents_in
 from adk_fluent.ir.tools import ends_loops
 from adk_fluent.state.answers import asked_schema
 
 
 class ConversionError(ADKFluentError):
     """What was written of a project cannot be imported; exit code 1."""
+
+
+class ProjectError(ConversionError):
+    """A run of the native project itself fails."""
 
 
 SAME, DIFFERS = 0, 1
@@ -101,7 +107,7 @@ def _imported(text: str) -> Expr[Any]:
 
 
 def _proved(found: Target, pipeline: Expr[Any]) -> int:
-    differences = _differences(found.value, pipeline)
+    differences = _differences(found, pipeline)
     for line in differences:
         _say(f"differs: {line}")
     if not differences:
@@ -112,17 +118,19 @@ def _proved(found: Target, pipeline: Expr[Any]) -> int:
     return DIFFERS if differences else SAME
 
 
-def _differences(native: Any, pipeline: Expr[Any]) -> list[str]:
+def _differences(target: Target, pipeline: Expr[Any]) -> list[str]:
     from adk_fluent.adopt.adopting import adopt
 
+    native: Any = target.value
     adopted = adopt(native)
     if (one := bare(adopted)) != (other := bare(pipeline)):
         return [f"the tree is another{_other_tool(one, other)}"]
+    given = starting_state(target)
     needed = (read for read in analyse(adopted).reads if read.level == "required")
-    state = {read.key: f"the {read.key}" for read in needed}
+    states = [{read.key: f"the {read.key}" for read in needed} | given, given]
     left: dict[str, str] = {}  # what is not compared → the first case of it
     with redirect_stdout(StringIO()):  # its callbacks and plugins run, many times
-        found = _first_difference(native, pipeline, scripts(adopted.node), state, left)
+        found = _in_a_state(native, pipeline, adopted.node, states, left)
     for line in left.values():
         _say(f"not compared: {line}")
     if found:
@@ -144,6 +152,43 @@ def _other_tool(one: Node, other: Node) -> str:
     return ""
 
 
+def _in_a_state(
+    native: Any,
+    pipeline: Expr[Any],
+    root: Node,
+    states: list[dict[str, Any]],
+    left: dict[str, str],
+) -> list[str]:
+    """The first difference, in the first state with which the project itself runs.
+
+    A key that a run misses is added: what a class of the project reads is known only then. What its callbacks
+    set up may need that a key is not there, so that the last state has only what the project gives.
+
+    Raises:
+        ConversionError: the project fails in each of them.
+    """
+    while True:
+        left.clear()
+        try:
+            return _first_difference(native, pipeline, scripts(root), states[0], left)
+        except ProjectError as error:
+            key = next(iter(_MISSING.findall(str(error))), None)
+            if key and key not in states[0]:
+                states[0][key] = f"the {key}"
+            elif len(states) > 1:
+                del states[0]
+            else:
+                raise ConversionError(
+                    f"Not verified: the project itself fails in a run with a scripted model: {error}"
+                ) from error
+        except ArgumentError as error:
+            raise ConversionError(f"Not verified: {str(error).partition(' Give one:')[0]}") from error
+
+
+_MISSING: Final = re.compile(r"(?:Context variable not found: `|KeyError: ['\"])(\w+(?::\w+)?)[`'\"]")
+"""How ADK, and Python, say that a key is missing."""
+
+
 def _first_difference(
     native: Any,
     pipeline: Expr[Any],
@@ -151,15 +196,19 @@ def _first_difference(
     state: Mapping[str, Any],
     left: dict[str, str],
 ) -> list[str]:
-    """Where the runs by the first script that shows a difference differ; `left` gets what is not compared."""
+    """Where the runs by the first script that shows a difference differ; `left` gets what is not compared.
+
+    Raises:
+        ProjectError: both sides fail where nothing is only made up.
+    """
     for what, script in played:
         lines: list[str] = []
         run = run_alike(native, pipeline, answers=script, state=state, tools="recorded", left_out=lines)
         try:
             found = asyncio.run(run)
-        except Exception as error:  # noqa: BLE001  # the user's own functions run
+        except Exception as error:  # the user's own functions run
             if not what:
-                return [f"a run fails: {what_happened(error)}"]
+                raise ProjectError(what_happened(error)) from error
             left.setdefault(what, f"{what} fails on both sides: {what_happened(error)}")
             continue
         for line in lines:

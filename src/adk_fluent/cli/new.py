@@ -15,7 +15,7 @@ from typing import Final
 
 from adk_fluent import __version__
 from adk_fluent.cli.errors import KEYS, UsageError
-from adk_fluent.ir.node_names import as_identifier, name_fault
+from adk_fluent.ir.graph import as_identifier, name_fault
 from adk_fluent.local.engine import INSTALL, installed
 
 AGENTS: Final = ("writer", "editor")

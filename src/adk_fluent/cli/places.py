@@ -38,10 +38,11 @@ class _Making:
     """A call that makes something: what it is called, the text around it, and where it is.
 
     Attributes:
+        name: the name, or the pattern of the names that an f-string makes.
         words: the texts that are written down in it and in the methods called on it.
     """
 
-    name: str
+    name: str | re.Pattern[str]
     words: frozenset[str]
     place: SourceLocation
 
@@ -53,15 +54,18 @@ class Places:
     Attributes:
         whole: the file that the target is in.
         by_name: agent → its place; of several agents of one name, the first one's.
+        formatted: the names that an f-string makes, each with the place of the call that it is in.
     """
 
     whole: SourceLocation
     by_name: Mapping[str, SourceLocation] = field(default_factory=dict[str, SourceLocation])
+    formatted: tuple[tuple[re.Pattern[str], SourceLocation], ...] = ()
 
     def of(self, agent: str) -> SourceLocation:
         """Where an agent is made, by its name in the tree; the target's own file if that is not found."""
         reused = _NUMBER.sub("", agent)
-        return self.by_name.get(agent) or self.by_name.get(reused) or self.whole
+        known = self.by_name.get(agent) or self.by_name.get(reused)
+        return known or next((place for name, place in self.formatted if name.fullmatch(agent)), self.whole)
 
 
 _NUMBER = re.compile(r"_\d+$")
@@ -79,13 +83,17 @@ def places_of(target: Target, subject: Expr[Any] | None = None) -> Places:
     if home is None:
         return Places(SourceLocation(""))
     made: dict[str, list[_Making]] = {}
+    formatted: list[tuple[re.Pattern[str], SourceLocation]] = []
     for file in _files(home):
         for one in _made_in(file):
-            made.setdefault(one.name, []).append(one)
+            if isinstance(one.name, str):
+                made.setdefault(one.name, []).append(one)
+            else:
+                formatted.append((one.name, one.place))
     found = {name: several[0].place for name, several in made.items()}
     if subject is not None:
         found |= _told_apart(subject, made)
-    return Places(SourceLocation(_shown(target.file or _main_file(home))), found)
+    return Places(SourceLocation(_shown(target.file or _main_file(home))), found, tuple(formatted))
 
 
 def _told_apart(subject: Expr[Any], made: Mapping[str, list[_Making]]) -> dict[str, SourceLocation]:
@@ -120,14 +128,28 @@ def _main_file(folder: Path) -> Path:
 
 
 def _files(home: Path) -> Iterator[Path]:
-    """The file itself, then what was imported from its folder or below."""
+    """The file itself and those that it includes, then what was imported from its folder or below."""
     if home.is_file():
-        yield home
+        yield from _with_included(home, {})
     folder = home if home.is_dir() else home.parent
     loaded = {str(getattr(module, "__file__", None) or "") for module in list(sys.modules.values())}
     yield from sorted(path for path in map(Path, loaded) if path.suffix == ".py" and folder in path.parents)
     if home.is_dir():
         yield from sorted(home.glob("*.yaml"))
+
+
+def _with_included(file: Path, seen: dict[Path, None]) -> Iterator[Path]:
+    """A file, and the YAML files that it, or one of them, refers to by `config_path`."""
+    if file.resolve() in seen or not file.is_file():
+        return
+    seen[file.resolve()] = None
+    yield file
+    if file.suffix in (".yaml", ".yml"):
+        for path in _INCLUDED.findall(file.read_text(encoding="utf-8", errors="replace")):
+            yield from _with_included(file.parent / path, seen)
+
+
+_INCLUDED: Final = re.compile(r"""\bconfig_path:\s*["']?([^\s"'#},]+)""")
 
 
 def _made_in(file: Path) -> Iterator[_Making]:
@@ -143,27 +165,68 @@ def _made_in(file: Path) -> Iterator[_Making]:
         tree = ast.parse(text)
     except (OSError, ValueError, SyntaxError):
         return
-    constants = {
-        target.id: node.value.value
-        for node in tree.body
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
-        for target in node.targets
-        if isinstance(target, ast.Name)
-    }
+    variables = _variables(tree, file)
     around = {
         id(child): node
         for node in ast.walk(tree)
         if isinstance(node, ast.Attribute | ast.Call)
         for child in [node.value if isinstance(node, ast.Attribute) else node.func]
     }
+    held = _held_by_variables(tree, variables)
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
     for node in sorted(calls, key=lambda one: (one.lineno, one.col_offset)):
         name = _name(node)
-        value = constants.get(name.id) if isinstance(name, ast.Name) else getattr(name, "value", None)
+        value = _value(name, variables)
         called = getattr(node.func, "id", getattr(node.func, "attr", ""))
-        names = [value] if isinstance(value, str) else []
-        for one in dict.fromkeys([*names, *filter(None, [_KINDS.get(called)])]):
+        text = value if isinstance(value, str) else held.get(id(node))
+        pattern = _pattern(name) if isinstance(name, ast.JoinedStr) else None
+        names = [one for one in (pattern, text, _KINDS.get(called)) if one]
+        for one in dict.fromkeys(names):
             yield _Making(one, frozenset(_texts(node, around)), SourceLocation(shown, node.lineno))
+
+
+def _variables(tree: ast.Module, file: Path) -> Mapping[str, object]:
+    """The variables of a file's module if it is loaded; else its texts, as far as they are written down."""
+    paths = {str(file), str(file.resolve())}
+    for module in list(sys.modules.values()):
+        if getattr(module, "__file__", None) in paths:
+            return vars(module)
+    return {
+        target.id: node.value.value
+        for node in tree.body
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+
+
+def _value(expression: ast.expr | None, variables: Mapping[str, object]) -> object:
+    """The value of a text, a variable or an attribute such as `config.NAME`; no property is computed."""
+    if isinstance(expression, ast.Attribute):
+        return getattr(_value(expression.value, variables), "__dict__", {}).get(expression.attr)
+    if isinstance(expression, ast.Name):
+        return variables.get(expression.id)
+    return expression.value if isinstance(expression, ast.Constant) else None
+
+
+def _held_by_variables(tree: ast.Module, variables: Mapping[str, object]) -> dict[int, str]:
+    """The calls whose value a variable of the module holds: the ID of the call → the name of that value."""
+    return {
+        id(node.value): name
+        for node in tree.body
+        if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Call)
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+        if isinstance(target, ast.Name)
+        and isinstance(name := getattr(variables.get(target.id), "__dict__", {}).get("name"), str)
+    }
+
+
+def _pattern(name: ast.JoinedStr) -> re.Pattern[str] | None:
+    """The names that an f-string with some fixed text can make."""
+    fixed = [part.value if isinstance(part, ast.Constant) else None for part in name.values]
+    if not any(fixed):
+        return None
+    return re.compile("".join(r"\w+" if text is None else re.escape(str(text)) for text in fixed))
 
 
 _KINDS: Final[Mapping[str, str]] = {

@@ -18,6 +18,7 @@ from adk_fluent.cli.errors import UsageError, one_line
 from adk_fluent.expr.base import Expr
 from adk_fluent.ir.adk_objects import is_native
 from adk_fluent.ir.base import walk
+from adk_fluent.ir.nodes import agent_of
 from adk_fluent.ir.tools import agents_inside
 from adk_fluent.spelling import did_you_mean
 
@@ -311,7 +312,7 @@ def _parts(value: object) -> Iterator[object]:
     if isinstance(value, Expr):
         for node in walk(cast("Expr[Any]", value)):
             yield node
-            if (agent := node.agent) is not None:
+            if (agent := agent_of(node)) is not None:
                 yield node.name
                 for body in agents_inside(agent.tools):
                     yield from (part for inner in walk(body) for part in (inner, inner.name))
@@ -329,11 +330,11 @@ def _is_within(value: object, parts: set[object]) -> bool:
     if not isinstance(value, Expr):
         return id(value) in parts
     root = cast("Expr[Any]", value).node
-    if root in parts or (root.agent is not None and root.name in parts):
+    if root in parts or (agent_of(root) is not None and root.name in parts):
         return True
     children = root.children  # what stands in a row with others is a part of that row
     return bool(children) and all(
-        node in parts or (node.agent is not None and node.name in parts) for node in children
+        node in parts or (agent_of(node) is not None and node.name in parts) for node in children
     )
 
 

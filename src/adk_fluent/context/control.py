@@ -138,18 +138,10 @@ class WriteNotes(Context):
     def surely_written(self, *, anything: bool) -> frozenset[str]:
         return self.own_writes
 
-    @property
-    def scratchpads(self) -> tuple[WriteNotes, ...]:
-        return (self,)
-
-    def noted(self, before: object, answer: str) -> str:
-        """The content of the scratchpad after an answer.
-
-        Args:
-            before: its content before the answer.
-        """
+    def noted(self, state: Mapping[str, Any], answer: str) -> dict[str, str]:
+        before = state.get(self.key)
         kept = [str(before)] if before and self.strategy == "append" else []
-        return "\n".join([*kept, answer])
+        return {self.key: "\n".join([*kept, answer])}
 
 
 @frozen

@@ -9,7 +9,7 @@ them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import KW_ONLY
+from dataclasses import KW_ONLY, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 from adk_fluent.errors import ArgumentError
@@ -19,7 +19,6 @@ from adk_fluent.ir.functions import NO_ACCESS, Access, function_name, source_unr
 from adk_fluent.ir.keys import ArtifactUse, KeyRead, KeyReads
 
 if TYPE_CHECKING:
-    from adk_fluent.context.control import WriteNotes
     from adk_fluent.context.entries import Entries, Scene, Selection
     from adk_fluent.context.helper_requests import Expected, ExpectedRequest, Selecting, Volume
     from adk_fluent.context.view import ContextView
@@ -181,10 +180,18 @@ class Context(ContextSpec):
         return self.sees(given)
 
     def view(self) -> ContextView:
-        """The part of the conversation that it shows, as far as it is known before a run."""
-        from adk_fluent.context.view import view
+        """The part of the conversation that it shows, as far as it is known before a run.
 
-        return view(self)
+        >>> from adk_fluent import C
+        >>> C.from_agents("critic").view().may_see("writer")
+        False
+        """
+        from adk_fluent.context.view import ALL
+
+        seen = self.sees(ALL)
+        whole = seen.history == "all" and self.is_untouched
+        files = seen.history != "none" and (whole or self.contents)
+        return replace(seen, files=files, as_contents=self.contents)
 
     # --- the state ---------------------------------------------------------------------------------
 
@@ -258,10 +265,13 @@ class Context(ContextSpec):
             whole = whole and not part.made  # the value that it makes replaces the conversation
         return found
 
-    @property
-    def scratchpads(self) -> tuple[WriteNotes, ...]:
-        """The operations in it that write the agent's answer to state."""
-        return tuple(pad for part in self.parts for pad in part.scratchpads)
+    def noted(self, state: Mapping[str, Any], answer: str) -> dict[str, str]:
+        """The scratchpads that it writes after its agent's answer: state key → new content.
+
+        Args:
+            state: the state before the answer.
+        """
+        return {key: notes for part in self.parts for key, notes in part.noted(state, answer).items()}
 
     # --- how it is made and written down -----------------------------------------------------------
 

@@ -8,10 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Literal
-
-if TYPE_CHECKING:
-    from adk_fluent.context.spec import Context
+from typing import Final, Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,18 +84,6 @@ class ContextView:
 
 ALL: Final = ContextView()
 NOTHING: Final = ContextView(history="none", authors=frozenset(), user=False, files=False)
-
-
-def view(spec: Context) -> ContextView:
-    """The view of a spec, as far as it is known before a run.
-
-    >>> from adk_fluent import C
-    >>> view(C.from_agents("critic")).may_see("writer")
-    False
-    """
-    seen = spec.sees(ALL)
-    whole = seen.history == "all" and spec.is_untouched
-    return replace(seen, files=seen.history != "none" and (whole or spec.contents), as_contents=spec.contents)
 
 
 def any_of(views: Sequence[ContextView]) -> ContextView:

@@ -16,7 +16,10 @@ from adk_fluent.analysis.plan import Step
 from adk_fluent.contracts.findings import finding_about
 from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.ir import execution
-from adk_fluent.ir.nodes import templates_in
+from adk_fluent.ir.nodes import (
+    agent_of,
+    templates_in,
+)
 from adk_fluent.ir.template import about_braces, required_keys
 from adk_fluent.ir.tools import ends_loops, gives_value, innermost, may_leave_loops
 from adk_fluent.state.effects import Needs, effects_of
@@ -60,7 +63,7 @@ def _fails_without(read: Read) -> bool:
     node = read.step.node
     if read.level != "required":  # for example `S.require`: its purpose is to raise
         return False
-    if (agent := node.agent) is not None:
+    if (agent := agent_of(node)) is not None:
         return read.via == "template" and any(
             read.key in required_keys(text) for text in templates_in(agent.instruction)
         )
@@ -82,7 +85,7 @@ def _chooses(step: Step) -> bool:
 def _add_certain(step: Step, facts: Facts, certain: set[Step]) -> bool:
     """Add the steps inside that every run reaches; true if every successful run reaches the end of `step`."""
     node = step.node
-    if not facts.reaches(step) or facts.flow.pieces_for(step) is not None or _is_replaceable(step):
+    if not facts.reaches(step) or facts.flow.chunk_passage(step) is not None or _is_replaceable(step):
         return False
     certain.add(step)
     if (
@@ -122,7 +125,7 @@ def _may_end(step: Step) -> bool:
     node = step.node
     if node.asks or node.may_pause or node.may_turn_to_ask or _is_replaceable(step):
         return True
-    if not (agent := node.agent):
+    if not (agent := agent_of(node)):
         return isinstance(node.runs, execution.HandOver)
     tools = [part for tool in agent.tools for part in innermost(tool)]
     return ends_loops(agent.tools) or any(map(may_leave_loops, (*tools, *agent.callbacks)))

@@ -16,7 +16,7 @@ from adk_fluent.ir.base import Node
 from adk_fluent.ir.execution import PerItem
 from adk_fluent.ir.functions import shown_around, shown_by
 from adk_fluent.ir.keys import Via
-from adk_fluent.ir.nodes import TransformNode
+from adk_fluent.ir.nodes import TransformNode, agent_of
 from adk_fluent.ir.state_keys import Sighting, is_key
 from adk_fluent.state.schema import defaults_of
 
@@ -219,7 +219,7 @@ def written_in_source(node: Node) -> list[Sighting]:
     if isinstance(node, TransformNode):
         functions = [call.function for call in node.calls() if call.function is not None]
         return [*node.seen.writes, *(one for fn in functions for one in shown_by(fn).returns)]
-    if not (agent := node.agent):
+    if not (agent := agent_of(node)):
         return [*around, *node.seen.writes]
     functions = [getattr(fn, "func", fn) for fn in agent.functions]
     return around + [one for fn in functions if callable(fn) for one in shown_by(fn).writes]

@@ -26,7 +26,7 @@ from adk_fluent.errors import (
 from adk_fluent.ir.annotations import NO_ANNOTATIONS
 from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.execution import FirstMatch
-from adk_fluent.ir.node_names import RESERVED, check_name
+from adk_fluent.ir.graph import RESERVED, check_name
 from adk_fluent.ir.nodes import (
     AgentNode,
     FallbackNode,

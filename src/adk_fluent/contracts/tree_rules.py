@@ -11,9 +11,9 @@ from adk_fluent.analysis.facts import Facts, analyse
 from adk_fluent.contracts import issues
 from adk_fluent.contracts.refusals import Refusal, node_refusals, raise_first
 from adk_fluent.errors import CompileError, CycleError, ExpressionError
-from adk_fluent.ir.base import Node
-from adk_fluent.ir.execution import STEP_BY_STEP
-from adk_fluent.ir.graph import MAX_DEPTH, depth, inevitable_transfers, transfers
+from adk_fluent.ir import execution
+from adk_fluent.ir.base import Node, walk
+from adk_fluent.ir.graph import MAX_DEPTH, depth, transfers
 from adk_fluent.ir.nodes import TransformNode
 from adk_fluent.ir.passage import passages
 from adk_fluent.spelling import did_you_mean
@@ -84,7 +84,7 @@ def unfed_chunk_steps(nodes: Iterable[tuple[Node, str]]) -> Iterator[Refusal]:
     """
     fed = set[int]()
     for node, name in nodes:
-        if isinstance(node.runs, STEP_BY_STEP):
+        if isinstance(node.runs, execution.STEP_BY_STEP):
             children = node.children
             fed.update(id(children[index + 1]) for index in passages(children))
         # A tap that gets no chunks reads the state.
@@ -136,13 +136,38 @@ def endless_transfers(handing: Iterable[Node], by_name: Mapping[str, Node]) -> I
 
 def _never_ends(start: Node, by_name: Mapping[str, Node]) -> bool:
     """True if unconditional transfers lead from `start` back to it."""
-    pending, seen = [target for _, target in transfers(inevitable_transfers(start))], set[str]()
+    pending, seen = [target for _, target in transfers(_inevitable_transfers(start))], set[str]()
     while pending:
         reached = by_name.get(pending.pop())
-        for transfer, target in transfers(inevitable_transfers(reached)) if reached else ():
+        for transfer, target in transfers(_inevitable_transfers(reached)) if reached else ():
             if transfer.name == start.name:
                 return True
             if transfer.name not in seen:
                 seen.add(transfer.name)
                 pending.append(target)
     return False
+
+
+def _inevitable_transfers(node: Node) -> tuple[Node, ...]:
+    """The transfers that every run of `node` reaches: no state and no answer of a model can avoid them."""
+    match node.runs:
+        case execution.HandOver(condition=None):
+            return (node,)
+        case execution.InOrder() | execution.Repeated():
+            for child in node.children:
+                if (found := _inevitable_transfers(child)) or any(map(_may_end, walk(child))):
+                    return found
+            return ()
+        case execution.InParallel() | execution.Wrapped():
+            return tuple(found for child in node.children for found in _inevitable_transfers(child))
+        case execution.FirstSuccess():
+            return _inevitable_transfers(node.children[0]) if node.children else ()
+        case _:
+            return ()
+
+
+def _may_end(node: Node) -> bool:
+    """True if a run may end at this node, so that the next steps of its sequence may not run."""
+    if isinstance(node.runs, (*execution.ONE_COUNTS, execution.PerItem)):
+        return any(isinstance(step.runs, execution.HandOver) for step in walk(node))
+    return node.asks or isinstance(node.runs, execution.HandOver)

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, Literal
 
-from adk_fluent.analysis.audience import sight_of
-from adk_fluent.analysis.history import audible
+from adk_fluent.analysis.audience import visible_history
+from adk_fluent.analysis.history import branch_is_visible
 from adk_fluent.analysis.plan import Plan, Step
 from adk_fluent.context.helper_requests import ExpectedRequest, Volume
 from adk_fluent.context.spec import Context
@@ -24,7 +24,7 @@ from adk_fluent.cost.request_sizes import constant_parts, longest_answer, quotat
 from adk_fluent.cost.traffic import Place, TrafficAssumptions, agents_in_tools, branch_probabilities
 from adk_fluent.cost.walk_state import AgentConstants, ModelCalls, Rates, StepOutput, Transcript, WalkCache
 from adk_fluent.errors import ArgumentError
-from adk_fluent.ir.nodes import AgentNode, ModelSelectorNode
+from adk_fluent.ir.nodes import AgentNode, ModelSelectorNode, agent_of
 
 Way = Literal["expected", "low", "high"]
 """The way of a run if the assumptions leave it open: the average, the cheapest, or the most expensive one."""
@@ -123,7 +123,7 @@ class CostWalk(ABC):
 
     def _wrong_answers(self, step: Step) -> tuple[float, float]:
         """The expected number of wrong answers, and the number of them in all later requests together."""
-        agent = step.node.agent
+        agent = agent_of(step.node)
         retries = agent.retries if agent else 0
         self.vague = self.vague or retries > 0
         rate = {"expected": self.traffic.wrong_answer_rate, "low": 0.0, "high": 1.0}[self.way]
@@ -187,8 +187,10 @@ class CostWalk(ABC):
     def request(self, step: Step, fixed: AgentConstants) -> tuple[float, Sequence[ExpectedRequest]]:
         """The tokens of an agent's first request, and the requests to helper models for it."""
         traffic = self.traffic
-        if fixed.sight.history == "last":
-            heard = (one for one in reversed(self.talk.said) if audible(one.step.branch, step.branch))
+        if fixed.visible.history == "last":
+            heard = (
+                one for one in reversed(self.talk.said) if branch_is_visible(one.step.branch, step.branch)
+            )
             last = next(heard, None)
             shown = traffic.avg_input_tokens if last is None else last.tokens + fixed.around
             questions: Sequence[ExpectedRequest] = ()
@@ -207,12 +209,12 @@ class CostWalk(ABC):
 
     def _conversation(self, step: Step, fixed: AgentConstants) -> tuple[float, Sequence[ExpectedRequest]]:
         """The tokens of the conversation that an agent sees, and the requests to helper models about it."""
-        if fixed.sight.history == "none":
+        if fixed.visible.history == "none":
             return 0.0, ()
         traffic, talk = self.traffic, self.talk
         around = fixed.around + traffic.tokens_per_message
-        if fixed.sight.is_whole:
-            tokens, messages = self._heard(talk.apart, step, fixed)
+        if fixed.visible.is_whole:
+            tokens, messages = self._heard(talk.on_branches, step, fixed)
             tokens += talk.tokens + talk.messages * around - talk.own.get(step, 0.0) * fixed.around
             messages += talk.messages
         else:
@@ -229,9 +231,9 @@ class CostWalk(ABC):
 
     def _heard(self, said: Iterable[StepOutput], step: Step, fixed: AgentConstants) -> tuple[float, float]:
         """The tokens and the number of messages that an agent sees of some outputs."""
-        tokens, count, each, sight = 0.0, 0.0, self.traffic.tokens_per_message, fixed.sight
+        tokens, count, each, visible = 0.0, 0.0, self.traffic.tokens_per_message, fixed.visible
         for speaker, words, messages in said:
-            if audible(speaker.branch, step.branch) and sight.admits(speaker) != "no":
+            if branch_is_visible(speaker.branch, step.branch) and visible.admits(speaker) != "no":
                 tokens += words + messages * (each + fixed.around * (speaker is not step))
                 count += messages
         return tokens, count
@@ -241,10 +243,10 @@ class CostWalk(ABC):
         turns = (self.traffic.turns_per_session - 1) / 2
         if fixed.turns is not None:
             turns = min(turns, fixed.turns - 1)
-        if turns <= 0 or not fixed.sight.earlier:
+        if turns <= 0 or not fixed.visible.earlier:
             return 0.0, 0.0
-        traffic, sight = self.traffic, fixed.sight
-        tokens = traffic.avg_input_tokens + traffic.tokens_per_message if sight.user else 0.0
+        traffic, visible = self.traffic, fixed.visible
+        tokens = traffic.avg_input_tokens + traffic.tokens_per_message if visible.user else 0.0
         return turns, (tokens + self._heard(self.earlier, step, fixed)[0]) * turns
 
     def size(self, key: str) -> float:
@@ -275,7 +277,7 @@ class CostWalk(ABC):
             tokens,
             keys,
             quotation_size(step) / traffic.characters_per_token if quoting is None else quoting,
-            sight_of(node),
+            visible_history(node),
             context,
             None if context is None else context.view().turns,
             self._answer(step),

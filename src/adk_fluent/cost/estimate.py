@@ -29,7 +29,10 @@ from adk_fluent.cost.walk_state import ModelCalls, StepOutput
 from adk_fluent.errors import ArgumentError
 from adk_fluent.ir import execution
 from adk_fluent.ir.base import root_of
-from adk_fluent.ir.nodes import ModelSelectorNode
+from adk_fluent.ir.nodes import (
+    ModelSelectorNode,
+    agent_of,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,7 +285,7 @@ def _names(tree: Plan) -> Mapping[str, dict[str, None]]:
             found["loop_iterations"] |= both
         elif isinstance(node.runs, execution.PerItem):
             found["map_items"] |= {**both, node.runs.items: None}
-        if (agent := node.agent) is not None and agent.tools:
+        if (agent := agent_of(node)) is not None and agent.tools:
             found["tool_calls"] |= both
             for inner in trees_in_tools(agent):
                 found["branch_probabilities"] |= dict.fromkeys((inner.root.name, inner.root.origin))
@@ -311,7 +314,7 @@ def _assumed(walk: TurnWalk, asked: list[ModelCalls]) -> Iterable[str]:
     if any(isinstance(step.node.runs, execution.UNTIL_SUCCESS) for step in tree.steps):
         failing = f"{traffic.fallback_rate:.0%}"
         yield f"an alternative before a // fails in {failing} of runs; all branches of a race are paid for"
-    if any((agent := step.node.agent) is not None and agent.retries for step in tree.steps):
+    if any((agent := agent_of(step.node)) is not None and agent.retries for step in tree.steps):
         yield f"{traffic.wrong_answer_rate:.0%} of answers do not fit where an agent may be asked again"
     if traffic.retries:
         yield f"{traffic.retries:g} more attempts per model call"

@@ -11,7 +11,7 @@ from adk_fluent.cost.prices import Price, name_of, price_of
 from adk_fluent.errors import ArgumentError, ModelError
 from adk_fluent.ir.annotations import ModelCandidate
 from adk_fluent.ir.base import UNSET
-from adk_fluent.ir.nodes import ModelSelectorNode
+from adk_fluent.ir.nodes import ModelSelectorNode, agent_of
 
 
 class Situation(NamedTuple):
@@ -176,7 +176,7 @@ def without_price(step: Step, model: str, selected: bool) -> str:
 def chosen_by(step: Step) -> tuple[ModelSelectorNode | None, str]:
     """The selector of an agent's model, and the model's name; an agent without both takes its parent's."""
     for one in (step, *step.above()):
-        agent = one.node.agent
+        agent = agent_of(one.node)
         if not agent:
             continue
         if agent.selector is not None:

@@ -19,7 +19,7 @@ from adk_fluent.ir.nodes import AgentNode
 from adk_fluent.ir.template import Placeholder, segments
 from adk_fluent.ir.tools import GenerateOptions, ToolSpec, tool_name
 from adk_fluent.prompt.spec import PromptSpec, Rewrite, When
-from adk_fluent.prompt.text import CHARACTERS_PER_TOKEN, question_for
+from adk_fluent.prompt.text import CHARACTERS_PER_TOKEN
 
 UNKNOWN_INSTRUCTION: Final = 400
 """Assumed characters of an instruction that a function returns."""
@@ -179,7 +179,7 @@ def rewritten_parts(
         keys: list[str] = []
         characters = instruction_size(part.source, keys)
         tokens = characters / traffic.characters_per_token + sum(map(size, keys))
-        asked = question_for(part, "x" * int(tokens * CHARACTERS_PER_TOKEN))
+        asked = part.question("x" * int(tokens * CHARACTERS_PER_TOKEN))
         if asked is None:  # the text is short enough already
             continue
         usual = tokens if part.operation == "adapt" else traffic.avg_output_tokens

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from adk_fluent.analysis.audience import Sight
+from adk_fluent.analysis.audience import VisibleHistory
 from adk_fluent.analysis.plan import Step, passages_of
 from adk_fluent.context.spec import Context
 from adk_fluent.cost.prices import Price
@@ -50,17 +50,17 @@ class Transcript:
 
     Attributes:
         said: all outputs in order.
-        apart: the outputs on a branch of the conversation, which only some agents see.
+        on_branches: the outputs on a branch of the conversation, which only some agents see.
         tokens: the tokens of all other outputs.
         messages: the messages of all other outputs.
         own: for each speaker, its messages among these.
     """
 
-    __slots__ = ("apart", "messages", "own", "said", "tokens")
+    __slots__ = ("messages", "on_branches", "own", "said", "tokens")
 
     def __init__(self, before: Transcript | None = None) -> None:
         self.said: list[StepOutput] = list(before.said) if before else []
-        self.apart: list[StepOutput] = list(before.apart) if before else []
+        self.on_branches: list[StepOutput] = list(before.on_branches) if before else []
         self.own: dict[Step, float] = dict(before.own) if before else {}
         self.tokens: float = before.tokens if before else 0.0
         self.messages: float = before.messages if before else 0.0
@@ -70,7 +70,7 @@ class Transcript:
         one = StepOutput(step, tokens, messages)
         self.said.append(one)
         if step.branch:
-            self.apart.append(one)
+            self.on_branches.append(one)
             return
         self.tokens += tokens
         self.messages += messages
@@ -88,7 +88,7 @@ class AgentConstants(NamedTuple):
     tokens: float
     keys: tuple[str, ...]
     around: float
-    sight: Sight
+    visible: VisibleHistory
     spec: Context | None
     turns: int | None
     answer: float

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
         diff_events,
         diff_recordings,
     )
-    from adk_fluent.debug.moments import Moment
     from adk_fluent.debug.recorder import Recorder
     from adk_fluent.debug.recording import Recording, pipeline_hash
     from adk_fluent.debug.replaying import ReplayerBackend
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
         End,
         Failure,
         LLMInteraction,
+        Moment,
         RecordedRun,
         SavedArtifact,
         Step,

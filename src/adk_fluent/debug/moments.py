@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
-from adk_fluent.backends.events import AgentEvent
-from adk_fluent.debug.requests import request_lines
+from adk_fluent.debug.values import Moment
 from adk_fluent.errors import RecordingError
 from adk_fluent.spelling import did_you_mean
 
@@ -16,39 +14,6 @@ if TYPE_CHECKING:
     from adk_fluent.backends.events import RunResult
     from adk_fluent.debug.recording import Recording
     from adk_fluent.expr.base import Expr
-
-
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """What was right after an event of a recording; `str()` shows it.
-
-    Attributes:
-        step: the number of the event, from 1; 0 is the start.
-        seq: its place among everything that was recorded.
-        event: the event; `None` at the start.
-        agent: the agent or step that it is from; empty at the start.
-        position: where that stands in the graph, as `line[1].route[0].booker`.
-        state: what the state held.
-        views: agent → the request that it was to see next, as `LLMInteraction.request`; agents that were not
-            asked any more are not in it.
-    """
-
-    step: int
-    seq: int = 0
-    event: AgentEvent | None = None
-    agent: str = ""
-    position: str = ""
-    state: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    views: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, "Mapping[str, Any]"])
-
-    def __str__(self) -> str:
-        said = "" if self.event is None or not self.event.content else f": {self.event.content}"
-        lines = [f"step {self.step}: {self.position or 'the start'}{said}"]
-        lines += [f"  {key} = {value!r}" for key, value in self.state.items()]
-        for agent, request in self.views.items():
-            lines.append(f"{agent} sees next:")
-            lines += [f"  {line}" for line in request_lines(request).splitlines()]
-        return "\n".join(lines)
 
 
 def moment_at(recording: Recording, step: int | str) -> Moment:

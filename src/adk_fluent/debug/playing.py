@@ -8,7 +8,7 @@ from contextlib import aclosing, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from math import inf
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, cast
 
 from adk_fluent.backends.afoot import Afoot
 from adk_fluent.debug.contests import Contest
@@ -18,15 +18,15 @@ from adk_fluent.debug.requests import Asked
 from adk_fluent.debug.tape import Tape
 from adk_fluent.debug.values import Choice, Saved, SavedArtifact, ToolInteraction
 from adk_fluent.errors import ReplayError
+from adk_fluent.middleware.hook_context import Context
 from adk_fluent.middleware.keeping import Kept
-from adk_fluent.middleware.protocol import CallModel, CallTool, Context, Middleware
+from adk_fluent.middleware.protocol import CallModel, CallTool, Middleware
 
 if TYPE_CHECKING:
     from google.adk.models.llm_request import LlmRequest
     from google.adk.models.llm_response import LlmResponse
 
     from adk_fluent.backends.events import AgentEvent
-    from adk_fluent.debug.replaying import ReplayerBackend
 
 CallLive = Callable[[], AsyncGenerator["LlmResponse", None]]
 
@@ -193,12 +193,30 @@ def _renamed(value: Any, call: ToolInteraction, native: Any) -> Any:
     return {native.function_call_id if key == call.call_id else key: item for key, item in held.items()}
 
 
+class Player(Protocol):
+    """Gives the recorded answers: what `Watching` needs of a `ReplayerBackend`."""
+
+    def limit(self, before: float, left: int | None) -> float:
+        """The place before which a call was made: `before`, or that at which the caller left the run."""
+        ...
+
+    def answers(self, place: Place, live: CallLive) -> AsyncGenerator[LlmResponse, None]:
+        """The answer to a call of a model."""
+        ...
+
+    async def tool(
+        self, ctx: Context, played: Played, name: str, args: dict[str, Any], call: CallTool
+    ) -> Any:
+        """The result of a call of a tool."""
+        ...
+
+
 class Watching(Middleware):
     """Sees what is asked of which agent, and what leaves."""
 
     observes: ClassVar[bool] = True
 
-    def __init__(self, backend: ReplayerBackend, tape: Tape) -> None:
+    def __init__(self, backend: Player, tape: Tape) -> None:
         self._backend, self._tape = backend, tape
         self._played: Kept[Played] = self.per_run(Played)
 

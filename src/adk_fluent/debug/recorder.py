@@ -17,8 +17,9 @@ from adk_fluent.debug.requests import Asked, plain, request_json
 from adk_fluent.debug.values import LLMInteraction, RecordedRun, ToolInteraction
 from adk_fluent.errors import ArgumentError
 from adk_fluent.middleware.arguments import flag
+from adk_fluent.middleware.hook_context import Context
 from adk_fluent.middleware.keeping import Kept, Shared
-from adk_fluent.middleware.protocol import CallModel, CallTool, Context, Middleware
+from adk_fluent.middleware.protocol import CallModel, CallTool, Middleware
 
 if TYPE_CHECKING:
     from google.adk.models.llm_request import LlmRequest

@@ -18,6 +18,7 @@ from adk_fluent.debug.values import (
     Choice,
     End,
     LLMInteraction,
+    Moment,
     RecordedRun,
     Saved,
     Step,
@@ -26,11 +27,10 @@ from adk_fluent.debug.values import (
 from adk_fluent.errors import RecordingError
 from adk_fluent.ir.base import Node, rewrite
 from adk_fluent.ir.codec import ir_hash
-from adk_fluent.ir.node_names import resolve_names
+from adk_fluent.ir.graph import resolve_names
 
 if TYPE_CHECKING:
     from adk_fluent.backends.events import RunResult
-    from adk_fluent.debug.moments import Moment
     from adk_fluent.eval import FluentCase
     from adk_fluent.expr.base import Expr
 

@@ -30,7 +30,8 @@ from adk_fluent.debug.requests import Asked, request_json
 from adk_fluent.debug.tape import Mismatch, Tape
 from adk_fluent.errors import ArgumentError, RecordingError, ReplayError
 from adk_fluent.middleware.arguments import of_type, one_of, whole
-from adk_fluent.middleware.protocol import CallTool, Context
+from adk_fluent.middleware.hook_context import Context
+from adk_fluent.middleware.protocol import CallTool
 
 if TYPE_CHECKING:
     from google.adk.events.event import Event

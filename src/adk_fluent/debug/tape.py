@@ -25,7 +25,7 @@ from adk_fluent.debug.requests import (
 from adk_fluent.debug.values import Choice, LLMInteraction, RecordedRun, Saved, SavedArtifact, ToolInteraction
 from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.execution import RaceToSuccess
-from adk_fluent.ir.node_names import resolve_names
+from adk_fluent.ir.graph import resolve_names
 from adk_fluent.spelling import did_you_mean
 
 _Places = dict[tuple[object, ...], deque[int]]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from adk_fluent.backends.events import AgentEvent
+from adk_fluent.debug.requests import request_lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,3 +316,36 @@ class Step:
     seq: int = 0
     at: float = 0.0
     given: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What was right after an event of a recording; `str()` shows it.
+
+    Attributes:
+        step: the number of the event, from 1; 0 is the start.
+        seq: its place among everything that was recorded.
+        event: the event; `None` at the start.
+        agent: the agent or step that it is from; empty at the start.
+        position: where that stands in the graph, as `line[1].route[0].booker`.
+        state: what the state held.
+        views: agent → the request that it was to see next, as `LLMInteraction.request`; agents that were not
+            asked any more are not in it.
+    """
+
+    step: int
+    seq: int = 0
+    event: AgentEvent | None = None
+    agent: str = ""
+    position: str = ""
+    state: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    views: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, "Mapping[str, Any]"])
+
+    def __str__(self) -> str:
+        said = "" if self.event is None or not self.event.content else f": {self.event.content}"
+        lines = [f"step {self.step}: {self.position or 'the start'}{said}"]
+        lines += [f"  {key} = {value!r}" for key, value in self.state.items()]
+        for agent, request in self.views.items():
+            lines.append(f"{agent} sees next:")
+            lines += [f"  {line}" for line in request_lines(request).splitlines()]
+        return "\n".join(lines)

@@ -15,7 +15,7 @@ from adk_fluent.distributed.segments import Segment, cut
 from adk_fluent.distributed.working import InProcess
 from adk_fluent.errors import BackendError, SessionError
 from adk_fluent.ir.base import Node, walk
-from adk_fluent.ir.node_names import Named
+from adk_fluent.ir.graph import Named
 from adk_fluent.middleware.arguments import of_type, positive
 
 if TYPE_CHECKING:

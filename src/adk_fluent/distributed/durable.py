@@ -22,7 +22,7 @@ from adk_fluent.distributed.segments import Segment, cut
 from adk_fluent.distributed.working import Worker, crossing_of, events_of, not_shared
 from adk_fluent.errors import ArgumentError
 from adk_fluent.ir.base import Node
-from adk_fluent.ir.node_names import resolve_names
+from adk_fluent.ir.graph import resolve_names
 from adk_fluent.spelling import did_you_mean
 
 if TYPE_CHECKING:

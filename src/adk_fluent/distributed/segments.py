@@ -26,7 +26,7 @@ from adk_fluent.ir.base import Node, rewrite, root_of
 from adk_fluent.ir.codec import ir_hash
 from adk_fluent.ir.endpoints import ENGINE, place_of_queue
 from adk_fluent.ir.execution import InOrder
-from adk_fluent.ir.node_names import Named, resolve_names
+from adk_fluent.ir.graph import Named, resolve_names
 
 if TYPE_CHECKING:
     from google.adk.apps import App

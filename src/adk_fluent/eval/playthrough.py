@@ -30,7 +30,7 @@ from adk_fluent.errors import EvalError, MissingExtraError, RealModelError, inst
 from adk_fluent.eval.adk_sets import USER, thinks, without_thoughts
 from adk_fluent.eval.tool_mocks import ToolMocks
 from adk_fluent.ir.base import walk
-from adk_fluent.ir.node_names import Named
+from adk_fluent.ir.graph import Named
 
 if TYPE_CHECKING:
     from adk_fluent.eval.simulation import UserSimulation

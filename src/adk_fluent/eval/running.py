@@ -13,7 +13,6 @@ from adk_fluent import __version__
 from adk_fluent.errors import BackendError, EvalError, MissingExtraError, install
 from adk_fluent.eval.assertions import asserted
 from adk_fluent.eval.cases import FluentCase, text_of
-from adk_fluent.eval.checking import check_tags, refuse_cloud
 from adk_fluent.eval.metrics import BROUGHT, DEFAULT_THRESHOLD, GOAL, TRAITS, Expectation, PrebuiltMetrics
 from adk_fluent.eval.progress import bar
 from adk_fluent.eval.report import FluentEvalReport
@@ -48,13 +47,7 @@ async def run_suite(
     tags: Collection[str],
     allow_unjudged: bool,
 ) -> FluentEvalReport:
-    """What `FluentEvalSuite.run` does."""
-    if type(parallelism) is not int or parallelism < 1:
-        raise EvalError(f"run(parallelism=) takes a positive number, not {parallelism!r}.")
-    if not suite.cases:
-        raise EvalError(f"Suite {suite.name!r} has no cases, so it would judge nothing: give it cases=[...].")
-    check_tags(suite, tags)
-    refuse_cloud(suite)
+    """What `FluentEvalSuite.run` does, once its options are checked."""
     scene = _Scene(suite, backend, config, _engine(engine, suite), allow_unjudged)
     cases = {name: c for name, c in suite.named_cases.items() if not tags or set(tags) & set(c.tags)}
     runs = [(name, case, run) for name, case in cases.items() for run in range(1, suite.num_runs + 1)]

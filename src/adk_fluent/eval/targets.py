@@ -7,8 +7,9 @@ from typing import Any
 
 from adk_fluent.analysis.facts import Facts
 from adk_fluent.errors import EvalError
-from adk_fluent.ir.base import UNSET, Node, agents_in, walk
-from adk_fluent.ir.node_names import resolve_names
+from adk_fluent.ir.base import UNSET, Node, walk
+from adk_fluent.ir.graph import resolve_names
+from adk_fluent.ir.nodes import agent_of, agents_in
 from adk_fluent.ir.tools import ASKED_BY_ADK, agents_inside, innermost, tool_name
 from adk_fluent.spelling import did_you_mean
 from adk_fluent.tools.spec import ToolGroup
@@ -35,8 +36,8 @@ def cut(root: Node, name: str) -> Node:
         "schema": next((one.schema for one in (notes, *reversed(outer)) if one.schema is not None), None),
     }
     node = node.replace(annotations=notes.replace(**changes))
-    if (agent := node.agent) is not None and agent.selector is None and agent.model in (UNSET, ""):
-        agents = (one.agent for one in reversed(above))
+    if (agent := agent_of(node)) is not None and agent.selector is None and agent.model in (UNSET, ""):
+        agents = map(agent_of, reversed(above))
         models = (one.model for one in agents if one is not None)
         model = next((one for one in models if one not in (UNSET, "")), UNSET)
         node = node.replace(model=model)

@@ -27,7 +27,7 @@ from adk_fluent.ir._generated import AGENT_FIELDS, GENERATE_OPTIONS
 from adk_fluent.ir.adk_objects import is_native
 from adk_fluent.ir.annotations import Modality
 from adk_fluent.ir.base import UNSET
-from adk_fluent.ir.node_names import check_name
+from adk_fluent.ir.graph import check_name
 from adk_fluent.ir.nodes import AgentNode
 from adk_fluent.ir.state_keys import StateFieldRef
 from adk_fluent.ir.tools import GenerateOptions

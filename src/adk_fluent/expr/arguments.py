@@ -13,7 +13,7 @@ from adk_fluent.ir._generated import GENERATE_OPTIONS
 from adk_fluent.ir.annotations import ContextSpec, InstructionSpec
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.functions import function_name, only_reads
-from adk_fluent.ir.node_names import check_name
+from adk_fluent.ir.graph import check_name
 from adk_fluent.ir.state_keys import StateFieldRef
 from adk_fluent.spelling import did_you_mean
 from adk_fluent.state.fidelity import KEPT, loss

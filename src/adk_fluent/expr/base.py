@@ -18,7 +18,7 @@ from adk_fluent.ir.base import UNSET, Node
 from adk_fluent.ir.execution import STEP_BY_STEP, Wrapped
 from adk_fluent.ir.frozen import note_use
 from adk_fluent.ir.functions import function_name
-from adk_fluent.ir.node_names import check_name, written
+from adk_fluent.ir.graph import check_name, written
 from adk_fluent.ir.nodes import (
     AgentNode,
     LoopNode,
@@ -33,6 +33,7 @@ from adk_fluent.ir.nodes import (
     TimeoutNode,
     TransformFn,
     TransformNode,
+    agent_of,
 )
 from adk_fluent.ir.predicates import Match, Predicate
 
@@ -454,7 +455,7 @@ def _written_by(node: Node) -> str | None:
     """The key that the last agent of `node` writes, if it writes exactly one; else `None`."""
     while isinstance(node.runs, (*STEP_BY_STEP, Wrapped)) and node.children:
         node = node.children[-1]
-    if not (agent := node.agent):
+    if not (agent := agent_of(node)):
         return None
     if isinstance(agent.output_key, str):
         return agent.output_key

@@ -12,7 +12,7 @@ from adk_fluent.expr.arguments import check_faithful, check_key, describe, insta
 from adk_fluent.expr.base import Expr
 from adk_fluent.ir.annotations import AuthConfig, RetryConfig
 from adk_fluent.ir.endpoints import is_url
-from adk_fluent.ir.node_names import check_name
+from adk_fluent.ir.graph import check_name
 from adk_fluent.ir.nodes import RemoteAgentNode
 from adk_fluent.middleware.arguments import flag, of_type
 

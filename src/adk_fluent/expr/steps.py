@@ -13,7 +13,7 @@ from adk_fluent.expr.arguments import check_key, describe, observer
 from adk_fluent.expr.base import Expr, Step, lift
 from adk_fluent.expr.workflow import Loop, MapOver, Race, Until
 from adk_fluent.ir.functions import function_name
-from adk_fluent.ir.node_names import check_name
+from adk_fluent.ir.graph import check_name
 from adk_fluent.ir.nodes import GateNode, PieceFn, RouteNode, TapFn, TapNode, TransferNode
 from adk_fluent.ir.predicates import Comparison, Match, Predicate
 from adk_fluent.ir.state_keys import StateFieldRef, state_key

@@ -12,7 +12,7 @@ from adk_fluent.expr.base import Expr, Step, lift
 from adk_fluent.expr.options import leaving_out
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.frozen import Frozen, frozen
-from adk_fluent.ir.node_names import check_name
+from adk_fluent.ir.graph import check_name
 from adk_fluent.ir.nodes import (
     FallbackNode,
     LoopNode,

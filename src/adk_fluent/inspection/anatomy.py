@@ -222,9 +222,9 @@ class _AnatomyOf:
         return self.step.node
 
     @cached_property
-    def sight(self) -> audience.Sight:
+    def visible(self) -> audience.VisibleHistory:
         """The part of the conversation that the agent's context selects."""
-        return audience.sight_of(self.step.node)
+        return audience.visible_history(self.step.node)
 
     def agent(self) -> str:
         return self.step.name
@@ -295,10 +295,10 @@ class _AnatomyOf:
         flow = self.facts.later
         step = flow.plan.steps[self.step.index]
         found = {speaker.name for speaker in audience.received_earlier_speakers(flow, step)}
-        user = self.sight.earlier and self.sight.user
+        user = self.visible.earlier and self.visible.user
         for read in _shown(step, flow):
             words = flow.authors(read)
-            left = [flow.authors_left(key) for key in words.before if not is_temporary(key)]
+            left = [flow.earlier_authors(key) for key in words.before if not is_temporary(key)]
             # A function that may copy any text may copy older ones, too.
             copied = [words] if words.anybody else []
             for old in [*left, *copied]:
@@ -317,10 +317,10 @@ class _AnatomyOf:
         return "\n\n".join(f'"{text}"' if text[:1] != "<" else text for text in filter(None, texts))
 
     def history(self) -> str:
-        if self.sight.history == "none":
+        if self.visible.history == "none":
             return "SUPPRESSED"
         heard = [reach for reach in self._reaches if reach.key is None]
-        passage = self.facts.flow.pieces_for(self.step)
+        passage = self.facts.flow.chunk_passage(self.step)
         upstream = self.facts.flow.upstream.get(self.step, ())
         part_of = {step.name for step in upstream} if passage else set[str]()
         labels = {name: f"{name} ({in_words(passage and passage.edge)})" for name in part_of}
@@ -328,8 +328,8 @@ class _AnatomyOf:
         perhaps = [labels.get(reach.author, reach.author) for reach in heard if not reach.certain]
         names = "; ".join(filter(None, [", ".join(surely), "perhaps " * bool(perhaps) + ", ".join(perhaps)]))
         spec = self.node.annotations.context
-        part = isinstance(spec, Context) and not spec.is_default
-        return f"{'PART, ' + self.sight.shown if part or self.sight.history == 'last' else 'FULL'}: {names}"
+        part = self.visible.history == "last" or (isinstance(spec, Context) and not spec.is_default)
+        return f"{'PART, ' + self.visible.context_name if part else 'FULL'}: {names}"
 
     @cached_property
     def _tools(self) -> list[str]:

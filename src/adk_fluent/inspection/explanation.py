@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from adk_fluent import _html as html
-from adk_fluent.analysis.audience import sight_of
+from adk_fluent.analysis.audience import visible_history
 from adk_fluent.analysis.facts import Facts
 from adk_fluent.analysis.plan import Step
 from adk_fluent.context.spec import Context
@@ -21,7 +21,7 @@ from adk_fluent.ir.base import UNSET, Node
 from adk_fluent.ir.execution import ByModel
 from adk_fluent.ir.frozen import Frozen, frozen
 from adk_fluent.ir.functions import function_name
-from adk_fluent.ir.nodes import CALLBACKS, AgentNode, NativeNode, RemoteAgentNode
+from adk_fluent.ir.nodes import CALLBACKS, AgentNode, NativeNode, RemoteAgentNode, agent_of
 
 CONCERNS: Final = ("reads", "accepts", "returns", "writes", "contract")
 """The lines of a `DataFlow`."""
@@ -208,7 +208,7 @@ def _picture(
 
 
 def _model(node: Node) -> str:
-    if not (agent := node.agent):
+    if not (agent := agent_of(node)):
         return node.endpoint if isinstance(node, RemoteAgentNode) else ""  # natives say nothing
     if agent.selector is not None:
         names = ", ".join(candidate.model for candidate in agent.selector.candidates)
@@ -362,20 +362,20 @@ def _reads(step: Step, context: tuple[str, ...], prompt: tuple[str, ...]) -> str
     if not isinstance(node.runs, ByModel):  # another process asks the model
         return ", ".join(f"state[{key!r}]" for key in context) or "the conversation"
     spec = node.annotations.context
-    text = repr(spec) if isinstance(spec, Context) else sight_of(node).shown
+    text = repr(spec) if isinstance(spec, Context) else visible_history(node).context_name
     text += f" — {_seen(step, spec)}"
     return text + "".join(f", {{{key}}}" for key in prompt)
 
 
 def _seen(step: Step, spec: object) -> str:
-    sight = sight_of(step.node)
+    visible = visible_history(step.node)
     if isinstance(spec, Context) and spec.seen_in_words:
         return spec.seen_in_words
-    if sight.history == "none":
+    if visible.history == "none":
         return "the current user message only"
-    if sight.history == "last":
+    if visible.history == "last":
         return "what was said last"
-    return "the whole conversation" if sight.is_whole else "part of the conversation"
+    return "the whole conversation" if visible.is_whole else "part of the conversation"
 
 
 def _accepts(node: AgentNode | RemoteAgentNode, schema: object) -> str:

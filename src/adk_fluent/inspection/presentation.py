@@ -15,7 +15,7 @@ from adk_fluent.cost.prices import name_of
 from adk_fluent.errors import MissingKeyError
 from adk_fluent.ir.base import UNSET
 from adk_fluent.ir.functions import function_name
-from adk_fluent.ir.nodes import AgentNode, RemoteAgentNode
+from adk_fluent.ir.nodes import AgentNode, RemoteAgentNode, agent_of
 from adk_fluent.prompt.spec import PromptSpec
 from adk_fluent.spelling import did_you_mean
 from adk_fluent.state.answers import asked_schema
@@ -142,7 +142,7 @@ def answer_shape(node: AgentNode | RemoteAgentNode) -> tuple[object, str]:
     If the type is made from the fields that the agent writes, the fields are shown instead of a name.
     """
     given = node.returns
-    schema = asked_schema(node.agent) if node.agent else given
+    schema = asked_schema(agent) if (agent := agent_of(node)) else given
     if not schema:
         return None, ""
     return schema, type_name(schema) if given else fields_of(schema).strip()
@@ -150,7 +150,7 @@ def answer_shape(node: AgentNode | RemoteAgentNode) -> tuple[object, str]:
 
 def asked_again(node: AgentNode | RemoteAgentNode) -> str:
     """The note on retries after the agent's type, such as ` (asked again up to 2 times)`, or nothing."""
-    times = node.agent.retries if node.agent else 0
+    times = agent.retries if (agent := agent_of(node)) else 0
     return f" (asked again up to {times} time{'s' * (times > 1)})" if times else ""
 
 

@@ -23,7 +23,7 @@ from adk_fluent.ir.annotations import (
 )
 from adk_fluent.ir.base import UNSET, Node, Unset, rewrite, walk
 from adk_fluent.ir.functions import Access, declares
-from adk_fluent.ir.node_names import Named, resolve_names
+from adk_fluent.ir.graph import Edge, Named, edges, predecessors, resolve_names, topological_order
 from adk_fluent.ir.nodes import (
     NODE_TYPES,
     AgentNode,
@@ -50,9 +50,8 @@ from adk_fluent.ir.predicates import Match
 
 if TYPE_CHECKING:
     from adk_fluent.ir.codec import from_dict, ir_hash, to_dict
-    from adk_fluent.ir.graph import Edge, edges, predecessors, topological_order
 
-# Composing an expression needs neither of these, nor the standard modules they import.
+# Composing an expression does not need the codec, nor the standard modules that it imports.
 __all__ = [
     "NODE_TYPES",
     "UNSET",

@@ -17,7 +17,6 @@ from adk_fluent.ir.state_keys import NO_SIGHTINGS, Sightings
 
 if TYPE_CHECKING:
     from adk_fluent.ir.adk_objects import Native
-    from adk_fluent.ir.nodes.agents import AgentNode
 
 
 class Unset(Enum):
@@ -74,11 +73,6 @@ class Node(Frozen):
         if children:
             raise ValueError(f"{self.kind} has no children")
         return self
-
-    @property
-    def agent(self) -> AgentNode | None:
-        """The agent whose model this node itself asks, with its tools, instruction and settings."""
-        return None
 
     @property
     def as_given(self) -> Native | None:
@@ -212,11 +206,6 @@ def walk(root: object) -> Iterator[Node]:
         yield current
         if children := current.children:
             stack.extend(reversed(children))
-
-
-def agents_in(root: Node) -> Iterator[AgentNode]:
-    """The agents of a tree whose models are asked, parents before children, in order."""
-    return (agent for found in walk(root) if (agent := found.agent) is not None)
 
 
 def rewrite(root: Node, fn: Callable[[Node], Node]) -> Node:

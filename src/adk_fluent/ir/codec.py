@@ -23,7 +23,7 @@ from adk_fluent.ir.annotations import Annotations
 from adk_fluent.ir.base import UNSET, Node, root_of
 from adk_fluent.ir.frozen import Frozen
 from adk_fluent.ir.functions import bound_values, find, import_path, lasting, rebound_cells
-from adk_fluent.ir.node_names import check_name
+from adk_fluent.ir.graph import check_name
 from adk_fluent.ir.nodes import NODE_TYPES
 from adk_fluent.ir.state_keys import StateFieldRef
 

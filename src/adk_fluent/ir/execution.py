@@ -17,7 +17,7 @@ from adk_fluent.ir.predicates import Match, Predicate
 class Execution(Frozen):
     """Base of the ways in which a node runs its children."""
 
-    apart: ClassVar[bool] = False
+    separate_branches: ClassVar[bool] = False
     """True if each child, or each item, has a separate branch of the conversation."""
 
 
@@ -65,7 +65,7 @@ class InParallel(Execution):
         waits: True if the node ends after all children; False if it ends after the first.
     """
 
-    apart: ClassVar[bool] = True
+    separate_branches: ClassVar[bool] = True
     waits: bool = True
 
 
@@ -98,7 +98,7 @@ class FirstSuccess(Execution):
 class RaceToSuccess(Execution):
     """All children at the same time until one succeeds; the run keeps only the effects of that child."""
 
-    apart: ClassVar[bool] = True
+    separate_branches: ClassVar[bool] = True
 
 
 @frozen
@@ -124,7 +124,7 @@ class PerItem(Execution):
         output_key: the state key for the list of answers.
     """
 
-    apart: ClassVar[bool] = True
+    separate_branches: ClassVar[bool] = True
     items: str
     item_key: str
     output_key: str

@@ -12,7 +12,7 @@ from adk_fluent.ir import execution
 from adk_fluent.ir.annotations import EdgeSemantics
 from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.frozen import Frozen, frozen
-from adk_fluent.ir.nodes import AgentNode
+from adk_fluent.ir.nodes import AgentNode, agent_of
 
 CHUNK_SIZE: Final = 100
 """The default size of a chunk of a `chunked` edge, in tokens."""
@@ -48,6 +48,14 @@ class Passage(Frozen):
             return None
         return (self.edge.chunk_size or CHUNK_SIZE) * CHARACTERS_PER_TOKEN
 
+    @property
+    def may_vary(self) -> bool:
+        """True if a step that runs once per chunk may write answers of several agents, each to some chunks.
+
+        Which agents did is known after all runs. Then the next step gets the answer in chunks if it is one.
+        """
+        return self.taking == "runs" and len(self.speakers) > 1
+
 
 def passages(steps: Sequence[Node]) -> Mapping[int, Passage]:
     """The passages in chunks between steps that run in order: index of the first of two steps → passage.
@@ -59,7 +67,9 @@ def passages(steps: Sequence[Node]) -> Mapping[int, Passage]:
     for index, step in enumerate(steps[:-1]):
         edge = leaving(step)
         if edge is not None and edge.buffering != "full":
-            found[index] = _passage(edge, step, steps[index + 1])
+            before = found.get(index - 1)
+            per_chunk = before is not None and before.taking == "runs"
+            found[index] = _passage(edge, step, steps[index + 1], per_chunk=per_chunk)
     return found
 
 
@@ -94,20 +104,36 @@ def speakers(step: Node) -> tuple[Node, ...]:
     """The agents that may write the answer of a step."""
     if step.speaks:
         return tuple(node for node in walk(step) if node.speaks)
-    children = step.children
+    return tuple(found for child in _answering(step) for found in speakers(child))
+
+
+def _answering(step: Node) -> Sequence[Node]:
+    """The children of a composite that may give its answer."""
     if isinstance(step.runs, (execution.InOrder, execution.Repeated)):
-        children = next(((child,) for child in reversed(children) if speakers(child)), ())
-    return tuple(found for child in children for found in speakers(child))
+        return next(((child,) for child in reversed(step.children) if speakers(child)), ())
+    return [child for child in step.children if speakers(child)]
 
 
-def _passage(edge: EdgeSemantics, step: Node, taker: Node) -> Passage:
+def answer_together(step: Node) -> bool:
+    """True if the answer of a step consists of several answers, each perhaps under its own key."""
+    if step.speaks:
+        return False
+    children = _answering(step)
+    together = isinstance(step.runs, execution.InParallel) and step.runs.waits and len(children) > 1
+    return together or isinstance(step.runs, execution.PerItem) or any(map(answer_together, children))
+
+
+def _passage(edge: EdgeSemantics, step: Node, taker: Node, *, per_chunk: bool) -> Passage:
     answering = speakers(step)
     names = frozenset(name for agent in answering for name in agent.voices)
     why = _kept_whole(edge, step, answering, taker)
     if why:
         return Passage(edge, None, False, names, why)
     waits = _settled_late(step)
-    return Passage(edge, "pieces" if taker.takes_pieces else "runs", not waits, names, waits)
+    passage = Passage(edge, "pieces" if taker.takes_pieces else "runs", not waits, names, waits)
+    if passage.live and per_chunk and passage.may_vary:
+        return passage.replace(live=False, why="another agent may answer each chunk")
+    return passage
 
 
 def _kept_whole(edge: EdgeSemantics, step: Node, answering: Sequence[Node], taker: Node) -> str:
@@ -118,6 +144,8 @@ def _kept_whole(edge: EdgeSemantics, step: Node, answering: Sequence[Node], take
         return ""
     if edge.buffering == "token":
         return f"{taker.name} cannot work on single tokens"
+    if answer_together(step):
+        return f"several answer at the same time, and {taker.name} gets all their answers together"
     inside = tuple(walk(taker))
     if isinstance(taker.runs, execution.FirstMatch):
         return f"{taker.name} chooses by the whole answer"
@@ -136,7 +164,7 @@ def _settled_late(step: Node) -> str:
     """The reason why the answer of a step is known only when it ends; empty if it is known from the start."""
     if any(node.may_pause for node in walk(step)):
         return "it may wait for a person before it ends"
-    if (agent := step.agent) is not None:
+    if (agent := agent_of(step)) is not None:
         return "another agent may answer in its place" if step.children else _changed_late(agent)
     if step.as_given is not None:
         return "what an agent made with ADK alone does is not known before it has ended"
@@ -174,7 +202,7 @@ _CHANGING: Final = (
 
 _LATE: Final[Mapping[type[execution.Execution], str]] = {
     execution.Repeated: "only its last round counts",
-    execution.InParallel: "several answer at the same time",
+    execution.InParallel: "its branches run at the same time",
     execution.PerItem: "several answer at the same time",
     execution.FirstSuccess: "it may fail and another answer in its place",
     execution.RaceToSuccess: "it may fail and another answer in its place",
@@ -183,7 +211,7 @@ _LATE: Final[Mapping[type[execution.Execution], str]] = {
 
 def _structured(agent: Node) -> bool:
     """True if an agent answers in JSON: its answer has a type, or fills several fields or one not of text."""
-    written = agent.agent.written_fields if agent.agent else ()
+    written = asked.written_fields if (asked := agent_of(agent)) else ()
     data = len(written) > 1 or any(not field.is_text for field in written)
     return data or agent.returns is not None
 

@@ -18,10 +18,11 @@ if TYPE_CHECKING:
     from adk_fluent.middleware.costs import CostAttribution, Spent, cost_attribution
     from adk_fluent.middleware.detecting import Detector, find_personal_data
     from adk_fluent.middleware.enriching import otel_enrichment
+    from adk_fluent.middleware.hook_context import Context, State
     from adk_fluent.middleware.keeping import Kept
     from adk_fluent.middleware.limiting import FallbackModel, Timeout, fallback_model, timeout
     from adk_fluent.middleware.privacy import PiiFilter, pii_filter
-    from adk_fluent.middleware.protocol import CallModel, CallTool, Context, Middleware, State
+    from adk_fluent.middleware.protocol import CallModel, CallTool, Middleware
     from adk_fluent.middleware.rate_limiting import RateLimiter, rate_limiter
     from adk_fluent.middleware.retrying import Retry, retry
     from adk_fluent.middleware.visible import Visibility, visibility

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from typing import Any, ClassVar, cast
 
 from adk_fluent.errors import ArgumentError, RunError
-from adk_fluent.middleware.protocol import CallTool, Context, Middleware
+from adk_fluent.middleware.hook_context import Context
+from adk_fluent.middleware.protocol import CallTool, Middleware
 
 
 def tool_approval(tools: Iterable[str]) -> ToolApproval:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, cast
 from adk_fluent.context.entries import estimate_tokens
 from adk_fluent.errors import BudgetError
 from adk_fluent.middleware.arguments import one_of, whole
+from adk_fluent.middleware.hook_context import Context
 from adk_fluent.middleware.keeping import Kept, Scope
 from adk_fluent.middleware.messages import text_in, tokens_in, tokens_used
-from adk_fluent.middleware.protocol import CallModel, Context, Middleware
+from adk_fluent.middleware.protocol import CallModel, Middleware
 
 if TYPE_CHECKING:
     from google.adk.events import Event

@@ -18,9 +18,10 @@ from adk_fluent._tracebacks import in_logs
 from adk_fluent.cost.prices import CACHED, COST, COUNTED
 from adk_fluent.middleware.arguments import positive
 from adk_fluent.middleware.flights import Flight, Flights
+from adk_fluent.middleware.hook_context import Context
 from adk_fluent.middleware.keeping import Keeping, Shared
 from adk_fluent.middleware.messages import problem_in
-from adk_fluent.middleware.protocol import CallModel, Context, Middleware
+from adk_fluent.middleware.protocol import CallModel, Middleware
 from adk_fluent.middleware.stores import MemoryStore, Store, StoreError, store_of
 
 if TYPE_CHECKING:

@@ -10,9 +10,10 @@ from adk_fluent.errors import ADKFluentError, CircuitOpenError
 from adk_fluent.middleware.arguments import positive, whole
 from adk_fluent.middleware.breaker import Breaker, Circuit
 from adk_fluent.middleware.faults import PASSING_CODES, is_passing, root_of, status_of
+from adk_fluent.middleware.hook_context import Context
 from adk_fluent.middleware.keeping import Shared
 from adk_fluent.middleware.messages import problem_in
-from adk_fluent.middleware.protocol import CallModel, Context, Middleware
+from adk_fluent.middleware.protocol import CallModel, Middleware
 
 if TYPE_CHECKING:
     from google.adk.models.llm_request import LlmRequest

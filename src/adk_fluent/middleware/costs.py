@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol, ca
 
 from adk_fluent.cost.prices import CACHED, COST, COUNTED, Price, Tokens, amount, cost_of, price_of, tokens_of
 from adk_fluent.errors import ArgumentError, MissingKeyError, ModelError
+from adk_fluent.middleware.hook_context import Context
 from adk_fluent.middleware.keeping import Kept, Scope, Shared
-from adk_fluent.middleware.protocol import CallModel, Context, Middleware
+from adk_fluent.middleware.protocol import CallModel, Middleware
 
 if TYPE_CHECKING:
     from google.adk.events import Event
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from google.adk.models.llm_response import LlmResponse
 
     from adk_fluent.backends.events import AgentEvent
-    from adk_fluent.middleware.protocol import State
+    from adk_fluent.middleware.hook_context import State
 
 logger: logging.Logger = logging.getLogger("adk_fluent.middleware")
 

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from google.adk.models.llm_response import LlmResponse
     from opentelemetry.trace import Span
 
-    from adk_fluent.middleware.protocol import CallModel, Context
+    from adk_fluent.middleware.hook_context import Context
+    from adk_fluent.middleware.protocol import CallModel
 
 
 logger: logging.Logger = logging.getLogger("adk_fluent.middleware")

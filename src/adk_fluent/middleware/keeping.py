@@ -8,7 +8,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar, cast
 
 if TYPE_CHECKING:
-    from adk_fluent.middleware.protocol import Context
+    from adk_fluent.middleware.hook_context import Context
 
 T = TypeVar("T")
 

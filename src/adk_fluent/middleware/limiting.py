@@ -12,8 +12,9 @@ from adk_fluent._tracebacks import in_logs
 from adk_fluent.errors import ADKFluentError, ArgumentError, ModelError, ModelTimeoutError, what_happened
 from adk_fluent.middleware.arguments import positive
 from adk_fluent.middleware.faults import root_of
+from adk_fluent.middleware.hook_context import Context
 from adk_fluent.middleware.messages import problem_in, with_note
-from adk_fluent.middleware.protocol import CallModel, Context, Middleware
+from adk_fluent.middleware.protocol import CallModel, Middleware
 from adk_fluent.middleware.tracing import span_event
 
 if TYPE_CHECKING:

@@ -10,9 +10,10 @@ from adk_fluent.errors import ArgumentError, MiddlewareError
 from adk_fluent.middleware.arguments import flag
 from adk_fluent.middleware.detecting import Detector, find_personal_data
 from adk_fluent.middleware.filtering import Filter
+from adk_fluent.middleware.hook_context import Context
 from adk_fluent.middleware.keeping import Kept
 from adk_fluent.middleware.placeholders import Hiding, PIIRedactor, Restoring, Vault
-from adk_fluent.middleware.protocol import CallModel, CallTool, Context, Middleware
+from adk_fluent.middleware.protocol import CallModel, CallTool, Middleware
 
 if TYPE_CHECKING:
     from google.adk.events.event import Event

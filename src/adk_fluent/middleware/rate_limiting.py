@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, ClassVar, Final, Literal, cast
 from adk_fluent.errors import ArgumentError, MiddlewareError, RateLimitError
 from adk_fluent.middleware.arguments import one_of, positive
 from adk_fluent.middleware.buckets import TokenBucket
+from adk_fluent.middleware.hook_context import Context
 from adk_fluent.middleware.keeping import Shared
-from adk_fluent.middleware.protocol import CallModel, Context, Middleware
+from adk_fluent.middleware.protocol import CallModel, Middleware
 
 if TYPE_CHECKING:
     from google.adk.models.llm_request import LlmRequest

@@ -15,8 +15,9 @@ from adk_fluent.ir.tools import is_idempotent
 from adk_fluent.middleware.arguments import flag, positive, whole
 from adk_fluent.middleware.backoff import Backoff
 from adk_fluent.middleware.faults import PASSING_CODES, is_passing, retry_after, root_of
+from adk_fluent.middleware.hook_context import Context
 from adk_fluent.middleware.messages import problem_in, with_note
-from adk_fluent.middleware.protocol import CallModel, CallTool, Context, Middleware
+from adk_fluent.middleware.protocol import CallModel, CallTool, Middleware
 from adk_fluent.middleware.tracing import span_event
 
 if TYPE_CHECKING:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Container, Iterable, Mapping
 from itertools import zip_longest
-from typing import Any, Literal, TypeAlias
+from types import MappingProxyType
+from typing import Any, Final, Literal, TypeAlias
 
 from adk_fluent.errors import ArgumentError, ExpressionError
 from adk_fluent.ir.annotations import InstructionSpec, StateSpec
@@ -12,9 +13,9 @@ from adk_fluent.ir.frozen import Frozen, frozen
 from adk_fluent.ir.functions import Access, access
 from adk_fluent.ir.keys import KeyRead, KeyReads, Level, declared, in_templates
 from adk_fluent.ir.predicates import Match, Predicate, holds
-from adk_fluent.ir.template import Placeholder, Segment, all_keys
+from adk_fluent.ir.template import Placeholder, Segment, all_keys, segments
 from adk_fluent.prompt import text as texts
-from adk_fluent.prompt.text import HEADERS, UNNAMED, Block, Cut, Written
+from adk_fluent.prompt.text import HEADERS, UNNAMED, Block, Cut
 from adk_fluent.spelling import did_you_mean
 
 CallModel: TypeAlias = Callable[["Rewrite", str], Awaitable[str | None]]
@@ -22,6 +23,11 @@ CallModel: TypeAlias = Callable[["Rewrite", str], Awaitable[str | None]]
 
 Fill: TypeAlias = Callable[[tuple[Segment, ...]], Awaitable[str]]
 """Fills the placeholders of a prompt and returns its text."""
+
+Written: TypeAlias = Mapping["Rewrite", str]
+"""The answer of a helper model for each part that it rewrote."""
+
+NOTHING: Final[Mapping[Any, Any]] = MappingProxyType({})
 
 
 class Part(StateSpec):
@@ -66,7 +72,7 @@ class Part(StateSpec):
         return self
 
     def settled(self, state: Mapping[str, Any]) -> PromptSpec:
-        """This part as a prompt, its conditions decided by a state; see `text.settle`."""
+        """This part as a prompt, its conditions decided by a state; see `PromptSpec.settled`."""
         return PromptSpec(parts=(self,))
 
     @property
@@ -75,7 +81,7 @@ class Part(StateSpec):
         return ()
 
     def block(self, cut: Cut, state: Mapping[str, Any], written: Written) -> Block:
-        """The segments of its text in a state; see `text.segments_of`."""
+        """The segments of its text in a state, where `cut` divides a template into segments."""
         raise AssertionError(f"a settled prompt has no {self!r}")  # pragma: no mutate  # unreachable
 
 
@@ -170,7 +176,7 @@ class When(Part):
         return self.replace(then=_untagged(self.then))
 
     def settled(self, state: Mapping[str, Any]) -> PromptSpec:
-        return texts.settle(self.then, state) if holds(self.test, state, "P.when") else PromptSpec()
+        return self.then.settled(state) if holds(self.test, state, "P.when") else PromptSpec()
 
     def __repr__(self) -> str:
         test = self.test
@@ -219,6 +225,10 @@ class Rewrite(Part):
 
     def block(self, cut: Cut, state: Mapping[str, Any], written: Written) -> Block:
         return (written[self],)
+
+    def question(self, text: str) -> str | None:
+        """The request to the helper model, or `None` if the text is already short enough."""
+        return texts.question(self.operation, text, audience=self.audience, max_tokens=self.max_tokens)
 
     def __repr__(self) -> str:
         options = {"max_tokens": self.max_tokens, "audience": self.audience or None, "model": self.model}
@@ -318,7 +328,10 @@ class PromptSpec(InstructionSpec):
             MissingKeyError: a placeholder without `?` names a key that is not set.
             ExpressionError: a helper model must rewrite the prompt (use `resolve`), or it names an artifact.
         """
-        return texts.render(self, state)
+        settled = self.settled(state)
+        if settled.needs_model:
+            raise ExpressionError(f"A helper model must rewrite this prompt; await .resolve(): {self!r:.60}")
+        return texts.filled(settled._segments(segments, state), state)
 
     async def resolve(self, state: Mapping[str, Any], call_model: CallModel, fill: Fill | None = None) -> str:
         """The text in this state, after a helper model rewrote the parts under `compress` and `adapt`.
@@ -327,7 +340,31 @@ class PromptSpec(InstructionSpec):
             call_model: asks the helper model; the answer `None` leaves the text as it was.
             fill: fills placeholders; by default from `state` alone. A backend also fills artifacts.
         """
-        return await texts.resolve(self, state, call_model, fill)
+        settled = self.settled(state)
+        written: dict[Rewrite, str] = {}
+        for rewrite in (each for part in settled.parts for each in part.rewrites):
+            text = await rewrite.source.resolve(state, call_model, fill)
+            question = rewrite.question(text)
+            answer = None if question is None else await call_model(rewrite, question)
+            written[rewrite] = (answer or text).strip()
+        pieces = settled._segments(segments, state, written)
+        return texts.filled(pieces, state) if fill is None else await fill(pieces)
+
+    def settled(self, state: Mapping[str, Any]) -> PromptSpec:
+        """The prompt with each `P.when` replaced by its parts if its condition holds, and left out otherwise.
+
+        Raises:
+            PredicateError: a predicate raised, or must be awaited.
+        """
+        settled = self.replace(parts=())
+        for part in self.parts:
+            settled += part.settled(state)
+        return settled
+
+    def _segments(self, cut: Cut, state: Mapping[str, Any] = NOTHING, written: Written = NOTHING) -> Block:
+        """The texts and placeholders of a settled prompt, section after section."""
+        blocks = ((part.names[0], part.block(cut, state, written)) for part in self.parts)
+        return texts.arranged(blocks, self.order, map(cut, self.preambles), map(cut, self.postambles))
 
     def __str__(self) -> str:
         """The text of a static prompt, with its placeholders.
@@ -339,7 +376,7 @@ class PromptSpec(InstructionSpec):
             raise ExpressionError(
                 f"A prompt with {dynamic[0]!r:.60} depends on the state; use .render(state)."
             )
-        return texts.text_of(self)
+        return texts.filled(self._segments(lambda text: (text,)), NOTHING)
 
     def __repr__(self) -> str:
         shown = " + ".join(map(repr, self.parts)) or "PromptSpec()"

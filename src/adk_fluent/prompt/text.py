@@ -1,24 +1,17 @@
-"""The text of a prompt in a state.
+"""The text of a prompt: the order of its sections, their headers, and the placeholders in them.
 
-`resolve` does it in three stages. `settle` replaces each condition (`P.when`) by the parts that hold in this
-state. Then the caller's `call_model` answers one question for each part that a helper model rewrites. At last
-`segments_of` brings the sections into their order and returns text and placeholders; only now placeholders
-are filled, so that braces in a state value or in a model's answer stay as they are. The functions are pure:
-the caller asks the model and fills artifacts.
+Placeholders are filled at last, so that braces in a state value or in a model's answer stay as they are. The
+functions are pure: `PromptSpec` decides the conditions of a prompt, and its caller asks helper models.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, Literal
 
 from adk_fluent.errors import ExpressionError, MissingKeyError
 from adk_fluent.ir.predicates import is_held
-from adk_fluent.ir.template import Placeholder, Segment, about_braces, segments
-
-if TYPE_CHECKING:
-    from adk_fluent.prompt.spec import CallModel, Fill, PromptSpec, Rewrite
+from adk_fluent.ir.template import Placeholder, Segment, about_braces
 
 HEADERS: Final[Mapping[str, str]] = {
     "role": "",
@@ -48,99 +41,43 @@ ADAPT = (
 
 Block = tuple[Segment, ...]
 Cut = Callable[[str], Block]
-Written = Mapping["Rewrite", str]
-"""The answer of a helper model for each part that it rewrote."""
-
-NOTHING: Final[Mapping[Any, Any]] = MappingProxyType({})
 
 
-def text_of(prompt: PromptSpec) -> str:
-    """The text of a static prompt, with its `{key}` placeholders."""
-    return "".join(_plain(_arranged(prompt, lambda text: (text,))))
-
-
-def render(prompt: PromptSpec, state: Mapping[str, Any]) -> str:
-    """The text of a prompt in a state.
-
-    Raises:
-        MissingKeyError: a placeholder without `?` names a key that is not set.
-        ExpressionError: a helper model must rewrite the prompt, or the prompt names an artifact.
-    """
-    settled = settle(prompt, state)
-    if settled.needs_model:
-        raise ExpressionError(f"A helper model must rewrite this prompt; await .resolve(): {prompt!r:.60}")
-    return _filled(segments_of(settled, state), state)
-
-
-async def resolve(
-    prompt: PromptSpec, state: Mapping[str, Any], call_model: CallModel, fill: Fill | None = None
-) -> str:
-    """The text of a prompt in a state, once a helper model rewrote what `compress` and `adapt` ask for."""
-    settled = settle(prompt, state)
-    written: dict[Rewrite, str] = {}
-    for rewrite in (each for part in settled.parts for each in part.rewrites):
-        text = await resolve(rewrite.source, state, call_model, fill)
-        question = question_for(rewrite, text)
-        answer = None if question is None else await call_model(rewrite, question)
-        written[rewrite] = (answer or text).strip()
-    pieces = segments_of(settled, state, written)
-    return _filled(pieces, state) if fill is None else await fill(pieces)
-
-
-def question_for(rewrite: Rewrite, text: str) -> str | None:
-    """The request to the helper model, or `None` if the text is already short enough."""
-    if rewrite.operation == "adapt":
-        return ADAPT.format(audience=rewrite.audience, text=text)
-    if rewrite.max_tokens is None:
+def question(
+    operation: Literal["compress", "adapt"], text: str, *, audience: str, max_tokens: int | None
+) -> str | None:
+    """The request to a helper model that rewrites a text; `None` if the text is already short enough."""
+    if operation == "adapt":
+        return ADAPT.format(audience=audience, text=text)
+    if max_tokens is None:
         return COMPRESS.format(limit="as briefly as you can", text=text)
-    if len(text) <= rewrite.max_tokens * CHARACTERS_PER_TOKEN:
+    if len(text) <= max_tokens * CHARACTERS_PER_TOKEN:
         return None
-    return COMPRESS.format(limit=f"in at most {rewrite.max_tokens} tokens", text=text)
+    return COMPRESS.format(limit=f"in at most {max_tokens} tokens", text=text)
 
 
-def settle(prompt: PromptSpec, state: Mapping[str, Any]) -> PromptSpec:
-    """The prompt with each `when` replaced by its parts if its condition holds, and left out otherwise.
-
-    Raises:
-        PredicateError: a predicate raised, or must be awaited.
-    """
-    settled = prompt.replace(parts=())
-    for part in prompt.parts:
-        settled += part.settled(state)
-    return settled
-
-
-def segments_of(
-    prompt: PromptSpec, state: Mapping[str, Any], written: Written = NOTHING
-) -> tuple[Segment, ...]:
-    """A settled prompt as segments: texts, and placeholders to fill.
+def arranged(
+    blocks: Iterable[tuple[str, Block]], order: Sequence[str], before: Iterable[Block], after: Iterable[Block]
+) -> Block:
+    """The segments of a whole prompt.
 
     Args:
-        written: the answers of helper models. Braces in them are text, not placeholders.
+        blocks: the blocks of its sections, each with the name of the section.
+        order: the names of sections that come first.
+        before: what comes before all sections.
+        after: what comes after them.
     """
-    return tuple(_arranged(prompt, segments, state, written))
-
-
-def _arranged(
-    prompt: PromptSpec,
-    cut: Cut,
-    state: Mapping[str, Any] = NOTHING,
-    written: Written = NOTHING,
-) -> list[Segment]:
-    """The segments of a settled prompt, section after section."""
     sections: dict[str, list[Block]] = {}
-    for part in prompt.parts:
-        block = part.block(cut, state, written)
+    for name, block in blocks:
         if block:
-            sections.setdefault(part.names[0], []).append(block)
-    blocks = [_section(name, sections[name]) for name in _order(prompt, sections)]
-    before, after = ([list(cut(text)) for text in texts] for texts in (prompt.preambles, prompt.postambles))
-    return _joined([*before, *blocks, *after], "\n\n")
+            sections.setdefault(name, []).append(block)
+    bodies = (_section(name, sections[name]) for name in _order(order, sections))
+    return tuple(_joined([*map(list, before), *bodies, *map(list, after)], "\n\n"))
 
 
-def _order(prompt: PromptSpec, present: Mapping[str, object]) -> list[str]:
+def _order(order: Sequence[str], present: Mapping[str, object]) -> list[str]:
     """The names of the present sections, in the order in which the text shows them."""
-    wanted = [*prompt.order, "rewritten", *HEADERS, *present]
+    wanted = [*order, "rewritten", *HEADERS, *present]
     return [name for name in dict.fromkeys(wanted) if name in present]
 
 
@@ -161,11 +98,13 @@ def _joined(blocks: list[list[Segment]], separator: str) -> list[Segment]:
     return pieces
 
 
-def _plain(pieces: list[Segment]) -> list[str]:
-    return [piece for piece in pieces if isinstance(piece, str)]
+def filled(pieces: Block, state: Mapping[str, Any]) -> str:
+    """The text of segments, with the placeholders filled from a state.
 
-
-def _filled(pieces: tuple[Segment, ...], state: Mapping[str, Any]) -> str:
+    Raises:
+        MissingKeyError: a placeholder without `?` names a key that is not set.
+        ExpressionError: a placeholder names an artifact.
+    """
     return "".join(piece if isinstance(piece, str) else _value(piece, state) for piece in pieces)
 
 

@@ -21,7 +21,7 @@ from adk_fluent.backends.events import AgentEvent, Pending, answers, uncaught
 from adk_fluent.backends.protocol import StoredSession
 from adk_fluent.backends.reading import Reading
 from adk_fluent.errors import ADKFluentError, ArgumentError, SessionError
-from adk_fluent.ir.node_names import Named
+from adk_fluent.ir.graph import Named
 from adk_fluent.serve import asked
 from adk_fluent.serve.keeping import Kept
 from adk_fluent.serve.limits import ServeLimits

@@ -85,8 +85,11 @@ class AnswerType:
             reason=f"{wrong}.",
         )
 
-    def data(self, text: str, agent: str, key: str | None = None) -> Any:
+    def data(self, text: str, agent: str, key: str | None = None, *, as_adk: bool = False) -> Any:
         """Parse an answer to JSON types, for state. Fields that are `None` stay, so it reads back equal.
+
+        Args:
+            as_adk: leave fields that are `None` out, as ADK does.
 
         Raises:
             AnswerError: the answer is not JSON of that type, or state would lose a part, as of a `SecretStr`.
@@ -99,7 +102,7 @@ class AnswerType:
         stored = self.adapter.dump_python(value, mode="json")
         if wrong := changed(self.adapter, value, stored, to_json(stored)):
             raise self._error(text, agent, key, wrong)
-        return stored
+        return self.adapter.dump_python(value, mode="json", exclude_none=True) if as_adk else stored
 
     @property
     def name(self) -> str:
@@ -172,7 +175,7 @@ def writes_of(node: AgentNode, text: str) -> dict[str, Any]:
         return _values(node.name, {field.name: getattr(answer, field.name) for field in fields}, fields)
     key = str(node.output_key)
     if not fields:
-        return {key: of.data(text, node.name, key)}
+        return {key: of.data(text, node.name, key, as_adk=node.annotations.adopted is not None)}
     answer = of.parse(text, node.name, key)
     return {key: None if answer is None else field_type(fields[0]).dump(answer, whose(node.name))}
 

@@ -10,16 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from adk_fluent.analysis.facts import Facts
 from adk_fluent.analysis.plan import Step
 from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.graph import transfers
-from adk_fluent.viz.shapes import Line, Point
-
-if TYPE_CHECKING:
-    from adk_fluent.viz.layout import Canvas
+from adk_fluent.viz.shapes import Canvas, Line, Point, Rectangle
 
 PORT: Final = 24.0
 """Distance in pixels between a box's axis and the points where these lines enter and leave."""
@@ -87,19 +84,6 @@ def data_edges(facts: Facts) -> tuple[DataEdge, ...]:
 
 
 # --- routing ---------------------------------------------------------------------------------------
-
-
-class Rectangle(NamedTuple):
-    """An area that lines must not cross."""
-
-    left: float
-    top: float
-    right: float
-    bottom: float
-
-    def holds(self, other: Rectangle) -> bool:
-        """True if another rectangle lies inside this one."""
-        return self.left <= other.left and other.right <= self.right and self.top <= other.top <= self.bottom
 
 
 class _Track(NamedTuple):

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from math import ceil
 from typing import Final
 
@@ -20,19 +19,17 @@ from adk_fluent.analysis.visibility import infer_visibility
 from adk_fluent.ir import execution
 from adk_fluent.ir.annotations import Visibility
 from adk_fluent.ir.base import Node
-from adk_fluent.ir.node_names import Named, resolve_names
+from adk_fluent.ir.graph import Named, resolve_names
 from adk_fluent.ir.passage import in_words
-from adk_fluent.viz.edge_routing import Rectangle, add_links
+from adk_fluent.viz.edge_routing import add_links
 from adk_fluent.viz.shapes import (
     LEADING,
     SMALL,
     TITLE,
     Box,
+    Canvas,
     Drawing,
     Frame,
-    Label,
-    Line,
-    Point,
     text_width,
     wrapped,
 )
@@ -44,8 +41,6 @@ SIDE: Final = 32.0
 """Distance in pixels between branches."""
 PAD: Final = 18.0
 """Distance in pixels between a frame and its content."""
-MARGIN: Final = 18.0
-"""Margin in pixels around the whole picture."""
 MOST_ACROSS: Final = 1120.0
 """Greatest width of a row of branches in pixels; a wider one is split into several rows."""
 
@@ -68,68 +63,6 @@ def to_drawing(node: Node, notes: Mapping[str, str] = NO_NOTES) -> Drawing:
     block.place(canvas, 0.0, 0.0)
     add_links(canvas, named.root, analyse(node))
     return canvas.drawing()
-
-
-class Canvas:
-    """Collect the boxes, frames, lines and labels that blocks draw."""
-
-    def __init__(self) -> None:
-        self.boxes: dict[str, Box] = {}
-        self.frames: dict[str, Frame] = {}
-        self.lines: list[Line] = []
-        self.labels: list[Label] = []
-        self.uprights: list[Rectangle] = []
-        """The vertical parts of control lines; data lines must not cover them."""
-        self._left, self._top, self._right, self._bottom = 0.0, 0.0, 0.0, 0.0
-
-    def reach(self, x: float, y: float) -> None:
-        """Extend the picture to include a point."""
-        self._left, self._right = min(self._left, x), max(self._right, x)
-        self._top, self._bottom = min(self._top, y), max(self._bottom, y)
-
-    def box(self, box: Box) -> None:
-        """Draw the box of a step."""
-        self.boxes[box.name] = box
-        self.reach(box.x, box.y)
-        self.reach(box.x + box.width, box.y + box.height)
-
-    def frame(self, frame: Frame) -> None:
-        """Draw a frame."""
-        self.frames[frame.name] = frame
-        self.reach(frame.x, frame.y)
-        self.reach(frame.x + frame.width, frame.y + frame.height)
-
-    def control(self, *points: Point, arrow: bool = False) -> None:
-        """Draw a control line through these points."""
-        corners = [point for i, point in enumerate(points) if i == 0 or point != points[i - 1]]
-        if len(corners) < 2:
-            return
-        for x, y in corners:
-            self.reach(x, y)
-        for (x, y), (other_x, other_y) in pairwise(corners):
-            if x == other_x:
-                self.uprights.append(Rectangle(x, min(y, other_y), x, max(y, other_y)))
-        self.lines.append(Line("control", "M" + "L".join(f"{x:.1f},{y:.1f}" for x, y in corners), arrow))
-
-    def label(self, text: str, x: float, y: float) -> None:
-        """Draw text on a line."""
-        half = text_width(text, SMALL) / 2
-        self.labels.append(Label(text, x, y))
-        self.reach(x - half, y - SMALL)
-        self.reach(x + half, y)
-
-    def drawing(self) -> Drawing:
-        """Return everything as a frozen `Drawing`."""
-        return Drawing(
-            self._left - MARGIN,
-            self._top - MARGIN,
-            self._right - self._left + 2 * MARGIN,
-            self._bottom - self._top + 2 * MARGIN,
-            tuple(self.boxes.values()),
-            tuple(self.frames.values()),
-            tuple(self.lines),
-            tuple(self.labels),
-        )
 
 
 Place = Callable[[Canvas, float, float], None]

@@ -10,8 +10,7 @@ from adk_fluent.analysis.facts import Facts, analyse
 from adk_fluent.analysis.visibility import visibility_of
 from adk_fluent.ir.annotations import Visibility
 from adk_fluent.ir.base import Node, walk
-from adk_fluent.ir.graph import edges
-from adk_fluent.ir.node_names import Named, resolve_names
+from adk_fluent.ir.graph import Named, edges, resolve_names
 from adk_fluent.ir.passage import in_words
 from adk_fluent.viz.edge_routing import data_edges
 from adk_fluent.viz.styles import EDGE_WORDS, NO_NOTES, TO_THE_USER, Style, branches, style_of
@@ -120,7 +119,7 @@ class _Chart:
             for inside in walk(branch)
         }
         streams = {
-            (speaker.name, taker.name): in_words(self._facts.flow.leaving(speaker))
+            (speaker.name, taker.name): in_words(self._facts.flow.streaming_edge(speaker))
             for speaker, taker in self._facts.flow.edges
         }
         plain: list[tuple[str, str]] = []

@@ -20,7 +20,7 @@ from adk_fluent.inspection.anatomy import LlmAnatomy, llm_anatomy
 from adk_fluent.ir.annotations import Visibility
 from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.frozen import Frozen, frozen
-from adk_fluent.ir.node_names import resolve_names
+from adk_fluent.ir.graph import resolve_names
 from adk_fluent.viz.edge_routing import writers
 from adk_fluent.viz.images import escape, render, styles
 from adk_fluent.viz.layout import to_drawing

@@ -1,11 +1,12 @@
-"""The parts of a picture: boxes, frames, lines and labels, with their positions in pixels."""
+"""The parts of a picture: boxes, frames, lines and labels, with their positions in pixels; and the canvas."""
 
 from __future__ import annotations
 
 import textwrap
 import unicodedata
 from dataclasses import dataclass
-from typing import Final, Literal
+from itertools import pairwise
+from typing import Final, Literal, NamedTuple
 
 from adk_fluent.ir.annotations import Visibility
 from adk_fluent.viz.styles import Shape, Style
@@ -19,6 +20,8 @@ SMALL: Final = 11.5
 """Font size of all other text in pixels."""
 LEADING: Final = 1.35
 """Height of a line of text, as a multiple of the font size."""
+MARGIN: Final = 18.0
+"""Margin in pixels around the whole picture."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +114,81 @@ def wrapped(text: str, columns: int, most: int = 6) -> tuple[str, ...]:
     shown = " ".join(text.split())[: (columns + 1) * (most + 1)]  # textwrap is slow on long texts
     lines = textwrap.wrap(shown, columns, max_lines=most, placeholder=" …")
     return tuple(lines) or ("",)
+
+
+class Rectangle(NamedTuple):
+    """An area that lines must not cross."""
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+    def holds(self, other: Rectangle) -> bool:
+        """True if another rectangle lies inside this one."""
+        return self.left <= other.left and other.right <= self.right and self.top <= other.top <= self.bottom
+
+
+class Canvas:
+    """Collect the boxes, frames, lines and labels that blocks draw."""
+
+    def __init__(self) -> None:
+        self.boxes: dict[str, Box] = {}
+        self.frames: dict[str, Frame] = {}
+        self.lines: list[Line] = []
+        self.labels: list[Label] = []
+        self.uprights: list[Rectangle] = []
+        """The vertical parts of control lines; data lines must not cover them."""
+        self._left, self._top, self._right, self._bottom = 0.0, 0.0, 0.0, 0.0
+
+    def reach(self, x: float, y: float) -> None:
+        """Extend the picture to include a point."""
+        self._left, self._right = min(self._left, x), max(self._right, x)
+        self._top, self._bottom = min(self._top, y), max(self._bottom, y)
+
+    def box(self, box: Box) -> None:
+        """Draw the box of a step."""
+        self.boxes[box.name] = box
+        self.reach(box.x, box.y)
+        self.reach(box.x + box.width, box.y + box.height)
+
+    def frame(self, frame: Frame) -> None:
+        """Draw a frame."""
+        self.frames[frame.name] = frame
+        self.reach(frame.x, frame.y)
+        self.reach(frame.x + frame.width, frame.y + frame.height)
+
+    def control(self, *points: Point, arrow: bool = False) -> None:
+        """Draw a control line through these points."""
+        corners = [point for i, point in enumerate(points) if i == 0 or point != points[i - 1]]
+        if len(corners) < 2:
+            return
+        for x, y in corners:
+            self.reach(x, y)
+        for (x, y), (other_x, other_y) in pairwise(corners):
+            if x == other_x:
+                self.uprights.append(Rectangle(x, min(y, other_y), x, max(y, other_y)))
+        self.lines.append(Line("control", "M" + "L".join(f"{x:.1f},{y:.1f}" for x, y in corners), arrow))
+
+    def label(self, text: str, x: float, y: float) -> None:
+        """Draw text on a line."""
+        half = text_width(text, SMALL) / 2
+        self.labels.append(Label(text, x, y))
+        self.reach(x - half, y - SMALL)
+        self.reach(x + half, y)
+
+    def drawing(self) -> Drawing:
+        """Return everything as a frozen `Drawing`."""
+        return Drawing(
+            self._left - MARGIN,
+            self._top - MARGIN,
+            self._right - self._left + 2 * MARGIN,
+            self._bottom - self._top + 2 * MARGIN,
+            tuple(self.boxes.values()),
+            tuple(self.frames.values()),
+            tuple(self.lines),
+            tuple(self.labels),
+        )
 
 
 def text_width(text: str, size: float, *, bold: bool = False) -> float:

@@ -33,7 +33,8 @@ from adk_fluent.middleware import (
     timeout,
     token_budget,
 )
-from adk_fluent.middleware.protocol import CallModel, Context
+from adk_fluent.middleware.hook_context import Context
+from adk_fluent.middleware.protocol import CallModel
 from adk_fluent.testing import mock_backend
 from tests.backends.temporal.engine import Served, Workers
 from tests.backends.temporal.test_steps import told

@@ -1,4 +1,4 @@
-"""What a case of the corpora is, and the models and functions that the cases share."""
+"""The class of a corpus case, and the models and functions that the cases share."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ class Index:
 
 
 def look_up(word: str, index: Index) -> str:
-    """What a word means."""
+    """Look up the meaning of a word."""
     return f"{word} {index}"
 
 

@@ -1,4 +1,4 @@
-"""Pipelines without a fault, of all shapes: the checker does not warn, and notes just what is said here."""
+"""Pipelines without a fault, of all shapes: the check gives no warning, and only the notes named here."""
 
 from __future__ import annotations
 
@@ -296,7 +296,7 @@ _CASES = {
     "first of several to complete": FanOut(
         Agent("a").writes("x"), Agent("b").writes("y"), merge="first_complete"
     ),
-    # --- what looks like a fault and is none ---
+    # --- pipelines that only look faulty -----
     "the answers of a map are kept": Pipeline(load_tickets)
     >> map_over("tickets", helper.instruct("{_item}"))
     >> Agent("m").context(C.none()).instruct("{results}"),

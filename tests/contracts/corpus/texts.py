@@ -1,6 +1,6 @@
-"""What the check says of every pipeline of the corpora, word for word: `findings.txt` beside this file.
+"""The findings about every pipeline of the corpora, word for word: `findings.txt` beside this file.
 
-`python -m tests.contracts.corpus.texts` writes it anew; read what changed before you commit it.
+`python -m tests.contracts.corpus.texts` writes the file; read what changed before you commit it.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ CASES: Final[tuple[Case, ...]] = (
 
 
 def title(case: Case) -> str:
-    """What a case is called in the book."""
+    """The heading of a case in the book."""
     return f"{case.code if isinstance(case, Fault) else 'correct'}: {case.name}"
 
 
 def text_of(case: Case) -> str:
-    """What is said of a pipeline: of a faulty one just the findings of the kind that was planted.
+    """The findings about a pipeline; for a faulty one only those of the kind that was planted.
 
-    Of each finding there are code, agent and key, and how a report prints it. Where it is one for which building
-    refuses the pipeline, the error stands last.
+    Each finding has its code, agent and key, and its text in a report. If building refuses the pipeline because
+    of it, the error is the last entry.
     """
     issues = check_all(case.expression, state=case.state, schema=case.schema, config=case.config).issues
     kinds = {case.code} if isinstance(case, Fault) else {issue.code for issue in issues} - TERSE

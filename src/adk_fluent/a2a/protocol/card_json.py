@@ -10,9 +10,10 @@ from adk_fluent.a2a.protocol import sdk
 from adk_fluent.analysis.visibility import infer_visibility
 from adk_fluent.errors import ArgumentError
 from adk_fluent.ir.annotations import AuthConfig
-from adk_fluent.ir.base import Node, agents_in
+from adk_fluent.ir.base import Node
 from adk_fluent.ir.endpoints import is_url
-from adk_fluent.ir.node_names import resolve_names
+from adk_fluent.ir.graph import resolve_names
+from adk_fluent.ir.nodes import agents_in
 from adk_fluent.ir.tools import tool_name
 
 _TEXT = ["text/plain", "application/json"]

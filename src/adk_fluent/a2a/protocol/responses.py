@@ -218,8 +218,8 @@ def noted_of(ids: Mapping[str, str], state: str) -> dict[str, Any]:
 
 
 @dataclass(slots=True)
-class Hearing:
-    """What was heard of one attempt.
+class AttemptState:
+    """The state of one attempt to ask a remote agent.
 
     Attributes:
         answer: what the answer holds; empty as long as there is none.

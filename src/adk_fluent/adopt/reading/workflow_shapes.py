@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, ClassVar, Final, Protocol
+from typing import Any, ClassVar, Final, Protocol, cast
 
 from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.llm_agent import LlmAgent
@@ -45,14 +45,15 @@ class NodeReader(Protocol):
 
 @frozen
 class Routed(Frozen):
-    """Whether the node before a route of a graph has chosen this value."""
+    """Whether the node before a route of a graph has chosen this value, or one of the others."""
 
     value: object
+    others: tuple[object, ...] = ()
     access: ClassVar[Access] = NO_ACCESS
 
     @property
     def __name__(self) -> str:
-        return f"it chooses {self.value!r}"
+        return f"it chooses {' or '.join(map(repr, (self.value, *self.others)))}"
 
     def __call__(self, state: Mapping[str, Any]) -> bool:
         """Never called: ADK runs the graph."""
@@ -147,7 +148,10 @@ class _Shape:
         for edge in edges:
             for node in (edge.from_node, edge.to_node):
                 self._nodes[node.name] = node
-            self._ways.setdefault(edge.from_node.name, []).append((edge.route, edge.to_node.name))
+            route: object = edge.route
+            values = cast("list[object]", route) if isinstance(route, list) else [route]
+            ways = self._ways.setdefault(edge.from_node.name, [])
+            ways += [(value, edge.to_node.name) for value in values]
 
     def all(self) -> list[Node]:
         """The steps of the whole graph."""
@@ -178,10 +182,11 @@ class _Shape:
             ways = self._ways.get(name, [])
             back = [way for way in ways if way[1] in first]
             if back:
-                name = self._loop(steps, first, ways, back)
+                on = self._loop(steps, first, ways, back)
+                more, name = self._onward(f"after_{name}", on, stop, certain=True)
             else:
                 more, name = self._after(name, stop)
-                steps += more
+            steps += more
         return steps
 
     def _loop(
@@ -190,39 +195,63 @@ class _Shape:
         first: dict[str, int],
         ways: list[tuple[object, str]],
         back: list[tuple[object, str]],
-    ) -> str | None:
-        """Make a loop of the steps that a way leads back to; gives what follows it."""
+    ) -> list[tuple[object, str]]:
+        """Make a loop of the steps that a way leads back to; gives the ways that leave it."""
         on = [way for way in ways if way not in back]
-        if len(back) != 1 or len(on) > 1 or back[0][0] is None:
+        if len({target for _, target in back}) != 1 or any(value is None for value, _ in back):
             raise _OtherShape
         begin = first[back[0][1]]
-        leaves = Routed(on[0][0]) if on and on[0][0] not in (None, _DEFAULT) else None
+        leaves = None if any(value in (None, _DEFAULT) for value, _ in on) else _routed(on)
         steps[begin:] = [LoopNode(children=tuple(steps[begin:]), max_iterations=NO_LIMIT, until=leaves)]
-        return on[0][1] if on else None
+        return on
 
     def _after(self, name: str, stop: frozenset[str]) -> tuple[list[Node], str | None]:
         """What follows a node: the steps of the branches behind it, and the node where these meet."""
-        ways = self._ways.get(name, [])
+        return self._onward(f"after_{name}", self._ways.get(name, []), stop)
+
+    def _onward(
+        self, title: str, ways: list[tuple[object, str]], stop: frozenset[str], *, certain: bool = False
+    ) -> tuple[list[Node], str | None]:
+        """What some ways of a node lead to; `certain` if it chooses one of them."""
         routed = [way for way in ways if way[0] is not None]
         if not ways:
             return [], None
-        if len(ways) == 1 and not routed:
+        if len(ways) == 1 and (certain or not routed):
             return [], ways[0][1]
         if routed and len(routed) < len(ways):
             raise _OtherShape
         targets = list(dict.fromkeys(target for _, target in ways))
-        if len(targets) == 1 and any(value == _DEFAULT for value, _ in ways):
+        if len(targets) == 1 and (certain or any(value == _DEFAULT for value, _ in ways)):
             return [], targets[0]  # whatever is chosen
         # What comes after a single way runs only if that is chosen.
         meet = self._meeting(targets, joined=not routed, stop=stop) if len(targets) > 1 else None
-        until = stop if meet is None else stop | {meet}
-        branches = {target: self._sequence(self._chain(target, until), target) for target in targets}
+        if not routed or meet is not None:
+            until = stop if meet is None else stop | {meet}
+            branches = {target: self._sequence(self._chain(target, until), target) for target in targets}
+        else:
+            branches = self._apart(title, ways, targets, stop)
         if not routed:
             return [ParallelNode(children=tuple(branches.values()))], meet
-        rules = tuple((Routed(value), branches[to]) for value, to in ways if value != _DEFAULT)
-        default = next((branches[to] for value, to in ways if value == _DEFAULT), None)
-        notes = Annotations(adopted=Adopted())
-        return [RouteNode(name=f"after_{name}", rules=rules, default=default, annotations=notes)], meet
+        return [_route(title, ways, branches, certain)], meet
+
+    def _apart(
+        self, title: str, ways: list[tuple[object, str]], targets: list[str], stop: frozenset[str]
+    ) -> dict[str, Node]:
+        """The branches of ways of which only some meet again, such as where one way is to give up."""
+        ahead = {target: set(self._reached(target)) - stop for target in targets}
+        branches: dict[str, Node] = {}
+        for target in targets:
+            group = [other for other in targets if ahead[other] & ahead[target]]
+            if target in branches:
+                continue
+            if 1 < len(group) < len(targets):
+                some = [way for way in ways if way[1] in group]
+                steps, at = self._onward(f"{title}_{target}", some, stop, certain=True)
+                steps += self._chain(at, stop)
+                branches |= dict.fromkeys(group, self._sequence(steps, target))
+            else:
+                branches[target] = self._sequence(self._chain(target, stop), target)
+        return branches
 
     def _sequence(self, steps: list[Node], target: str) -> Node:
         if not steps:  # it leads straight to where the ways meet
@@ -260,6 +289,30 @@ class _Shape:
         if hasattr(node, "graph"):
             return self._reading.graph(node)
         return self._reading.unknown(node, node.name)
+
+
+def _route(
+    title: str, ways: list[tuple[object, str]], branches: Mapping[str, Node], certain: bool
+) -> RouteNode:
+    """A route with one rule for each branch; its last one needs none if it is certain that one is chosen."""
+    chosen: dict[int, list[tuple[object, str]]] = {}
+    for way in ways:
+        chosen.setdefault(id(branches[way[1]]), []).append(way)
+    default = next((branches[to] for value, to in ways if value == _DEFAULT), None)
+    if default is None and certain:
+        default = branches[chosen.popitem()[1][0][1]]
+    rules = tuple(
+        (test, branches[some[0][1]])
+        for some in chosen.values()
+        if branches[some[0][1]] is not default and (test := _routed(some)) is not None
+    )
+    return RouteNode(name=title, rules=rules, default=default, annotations=Annotations(adopted=Adopted()))
+
+
+def _routed(ways: list[tuple[object, str]]) -> Routed | None:
+    """The test whether one of some ways is chosen."""
+    values = [value for value, _ in ways]
+    return Routed(values[0], tuple(values[1:])) if values else None
 
 
 def _function(node: Any) -> Callable[..., Any] | None:

@@ -85,13 +85,13 @@ _LOW: Final = ("gt", "gte")
 _HIGH: Final = ("lt", "lte")
 
 
-def covered(tests: Sequence[Predicate], *, text: bool = False) -> list[Predicate | None]:
+def covering_tests(tests: Sequence[Predicate], *, text: bool = False) -> list[Predicate | None]:
     """For each test, the earlier one because of which it never chooses its branch; `None` without one.
 
     Args:
         text: true if the compared value is certainly text. For a list, `contains` asks for an item.
     """
-    before = _Before(text=text)
+    before = _EarlierTests(text=text)
     found: list[Predicate | None] = []
     for test in tests:
         found.append(before.everything or before.covering(test))
@@ -101,13 +101,13 @@ def covered(tests: Sequence[Predicate], *, text: bool = False) -> list[Predicate
 
 def exhaustive(tests: Sequence[Predicate]) -> bool:
     """True if one of the tests always holds, also if the key is missing."""
-    before = _Before()
+    before = _EarlierTests()
     for test in tests:
         before.add(test)
     return before.everything is not None
 
 
-class _Before:
+class _EarlierTests:
     """The earlier tests of a route.
 
     Attributes:

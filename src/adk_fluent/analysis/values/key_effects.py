@@ -12,7 +12,7 @@ from typing import Final, get_args
 from adk_fluent.analysis.plan import Step
 from adk_fluent.analysis.values.fact import ABSENT, PRESENT, STATUS, UNKNOWN, Fact, Why, WrittenIn
 from adk_fluent.ir.base import UNSET
-from adk_fluent.ir.nodes import CALLBACK_FIELDS, AgentNode
+from adk_fluent.ir.nodes import CALLBACK_FIELDS, AgentNode, agent_of
 from adk_fluent.ir.state_keys import is_session_scoped
 from adk_fluent.state.effects import Keeps, Transform, all_effects
 
@@ -55,7 +55,7 @@ class StepKeys:
         found = self._effects.get(step)
         if found is None:
             node = step.node
-            if node.agent is not None and _BESIDE.isdisjoint(node.given) and not step.children:
+            if agent_of(node) is not None and _BESIDE.isdisjoint(node.given) and not step.children:
                 found = Effects(dict.fromkeys(self.writes(step), step))  # most steps: no need to look further
             else:
                 self._effects[step] = Effects()  # a transfer may lead back here
@@ -84,8 +84,8 @@ class StepKeys:
             if not node.access.writes_known:
                 unknown = step
         else:
-            if node.agent is not None:
-                removes |= dict.fromkeys(nullable(node.agent), step)
+            if (agent := agent_of(node)) is not None:
+                removes |= dict.fromkeys(nullable(agent), step)
             if node.undeclared()[1]:
                 unknown = step
         writes |= dict.fromkeys(self.writes(step), step)

@@ -162,7 +162,7 @@ def add_parallel_messages(step: Step, owner: Step, moved: Knowledge, steps: Plan
         if isinstance(outer.node.runs, execution.InParallel):
             for other in steps.steps[outer.index : outer.end]:
                 if other.is_model and not inner.index <= other.index < inner.end:
-                    moved.conversation = moved.conversation.spoke(other, other.branch, certain=False)
+                    moved.conversation = moved.conversation.with_message(other, other.branch, certain=False)
         inner = outer
 
 

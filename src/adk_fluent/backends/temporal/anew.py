@@ -19,7 +19,7 @@ from adk_fluent.backends.temporal.messages import Before
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.execution import Repeated
-from adk_fluent.ir.node_names import resolve_names
+from adk_fluent.ir.graph import resolve_names
 
 
 class Anew:

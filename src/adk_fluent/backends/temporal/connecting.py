@@ -19,7 +19,7 @@ from adk_fluent._tasks import PerLoop
 from adk_fluent.backends.temporal.versions import version_of
 from adk_fluent.errors import ArgumentError, EngineError, sentence, what_happened
 from adk_fluent.ir.base import Node
-from adk_fluent.ir.node_names import resolve_names
+from adk_fluent.ir.graph import resolve_names
 from adk_fluent.middleware.arguments import of_type
 
 LOCAL = "127.0.0.1:7233"

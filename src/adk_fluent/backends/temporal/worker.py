@@ -27,7 +27,7 @@ from adk_fluent.backends.temporal.workflow import Run, SegmentRun, SessionWorkfl
 from adk_fluent.config import ExecutionConfig, TelemetryConfig
 from adk_fluent.errors import BackendError
 from adk_fluent.ir.base import Node
-from adk_fluent.ir.node_names import resolve_names
+from adk_fluent.ir.graph import resolve_names
 from adk_fluent.ir.nodes import AgentNode, SequenceNode
 
 DECIDING: Final = 4

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from adk_fluent.analysis.audience import Audience, Sight, sees, sight_of, talked_over
+from adk_fluent.analysis.audience import (
+    Audience,
+    VisibleHistory,
+    concurrent_speakers,
+    message_reaches,
+    visible_history,
+)
 from adk_fluent.analysis.data_flow import Read
 from adk_fluent.analysis.facts import Facts, analyse
 from adk_fluent.analysis.plan import Step, at_most_three, branch_names
@@ -15,6 +21,7 @@ from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.ir.annotations import ContentSpec, Modality
 from adk_fluent.ir.execution import ONE_COUNTS, PerItem
+from adk_fluent.ir.nodes import agent_of
 
 
 @check(place=90)
@@ -41,7 +48,7 @@ def _answers_twice(facts: Facts) -> Iterator[ContractIssue]:
     for read in facts.reads:
         if read.via in _CHANNELS and read.texts:
             for speaker in read.texts:
-                if speaker is not read.step and sees(facts.flow, speaker, read.step) != "no":
+                if speaker is not read.step and message_reaches(facts.flow, speaker, read.step) != "no":
                     found.setdefault(read.step, {}).setdefault((read.key, speaker), read)
     for listener, told in found.items():
         yield _duplicate(listener, [(read, speaker) for (_, speaker), read in told.items()])
@@ -64,7 +71,7 @@ def _duplicate(listener: Step, told: list[tuple[Read, Step]]) -> ContractIssue:
         severity=Severity.INFO,
         agent=name,
         key=keys[0],
-        message=f"{name} has {sight_of(listener.node).shown} with predecessor{'s' * many} "
+        message=f"{name} has {visible_history(listener.node).context_name} with predecessor{'s' * many} "
         f"{at_most_three(outputs)}",
         hint=f"{name} will see what {at_most_three(speakers)} {'say' if many else 'says'} in the "
         f"conversation AND via {at_most_three(channels)}.\n"
@@ -94,33 +101,33 @@ def _lost_answers(facts: Facts) -> Iterator[ContractIssue]:
     deliberate: dict[Step, Step] = {}
     talking_over: dict[Step, list[Step]] = {}
     for listener, speakers in facts.flow.upstream.items():
-        sight = sight_of(listener.node)
+        visible = visible_history(listener.node)
         for speaker in speakers:
             if not _only_speaks(speaker) or speaker is listener or _gathered(speaker, listener):
                 continue
-            if sees(facts.flow, speaker, listener) != "no":
+            if message_reaches(facts.flow, speaker, listener) != "no":
                 continue
-            if sight.wholesale:
-                yield _lost_answer(speaker, listener, sight)
+            if visible.wholesale:
+                yield _lost_answer(speaker, listener, visible)
             else:
                 deliberate.setdefault(speaker, listener)
-        if sight.history == "last":
-            talking_over[listener] = talked_over(facts.flow.turn(listener))
+        if visible.history == "last":
+            talking_over[listener] = concurrent_speakers(facts.flow.turn_speakers(listener))
     if not (deliberate or any(talking_over.values())):
         return
-    audience = Audience(facts.flow.upstream, facts.flow.turn)
+    audience = Audience(facts.flow.upstream, facts.flow.turn_speakers)
     for listener, speakers in talking_over.items():
         lost = [one for one in speakers if _only_speaks(one) and not _gathered(one, listener)]
         if lost := [one for one in lost if _is_unheard(one, audience, facts)]:
             yield _one_of_parallel(speakers, lost, listener)
     for speaker, listener in deliberate.items():
         if _is_unheard(speaker, audience, facts):
-            yield _lost_answer(speaker, listener, sight_of(listener.node))
+            yield _lost_answer(speaker, listener, visible_history(listener.node))
 
 
 def _is_unheard(speaker: Step, audience: Audience, facts: Facts) -> bool:
     """True if neither the user nor a model receives the speaker's answer."""
-    return facts.visibility[speaker.name] != "user" and not audience.hears(speaker)
+    return facts.visibility[speaker.name] != "user" and not audience.has_listener(speaker)
 
 
 def _only_speaks(speaker: Step) -> bool:
@@ -128,7 +135,7 @@ def _only_speaks(speaker: Step) -> bool:
     node = speaker.node
     if node.opaque:
         return False  # it may store the answer in state: its code does not show that
-    if not (agent := node.agent):
+    if not (agent := agent_of(node)):
         return not node.key_writes
     return not (isinstance(agent.output_key, str) or agent.declared_writes or agent.written_fields)
 
@@ -146,17 +153,17 @@ def _one_of_parallel(speakers: list[Step], lost: list[Step], listener: Step) -> 
     name, names = listener.name, at_most_three([speaker.name for speaker in lost])
     return issues.DataLoss(
         agent=name,
-        message=f"{name} has {sight_of(listener.node).shown} and hears only one of "
+        message=f"{name} has {visible_history(listener.node).context_name} and hears only one of "
         f"{at_most_three([speaker.name for speaker in speakers])}",
         hint=f"They run at the same time. {name} hears the one that ends last, and the others are lost.\n"
         f"Add .writes(...) to {names} and read that, or show {name} the conversation.",
     )
 
 
-def _lost_answer(speaker: Step, listener: Step, sight: Sight) -> ContractIssue:
+def _lost_answer(speaker: Step, listener: Step, visible: VisibleHistory) -> ContractIssue:
     same = speaker.branch == listener.branch[: len(speaker.branch)]
     why = (
-        f"{listener.name} has {sight.shown}"
+        f"{listener.name} has {visible.context_name}"
         if same
         else f"{listener.name} runs on another branch of the conversation"
     )
@@ -186,17 +193,17 @@ def check_modality_contracts(root: object) -> list[ContractIssue]:
 
 
 def _modality_issues(listener: Step, facts: Facts) -> Iterator[ContractIssue]:
-    sight = sight_of(listener.node)
+    visible = visible_history(listener.node)
     accepted = _content_spec(listener)
     for speaker in facts.flow.upstream[listener]:
         produced = _content_spec(speaker)
         if produced is None or speaker is listener:
             continue
-        shown = sees(facts.flow, speaker, listener) != "no"
+        shown = message_reaches(facts.flow, speaker, listener) != "no"
         files = produced.output_modalities & _FILES
         wanted = files & accepted.input_modalities if accepted else files
-        if wanted and not sight.files and (shown or accepted):
-            yield _modality_loss(speaker, listener, wanted, sight.shown)
+        if wanted and not visible.files and (shown or accepted):
+            yield _modality_loss(speaker, listener, wanted, visible.context_name)
         if shown and accepted and (refused := _refused_kinds(produced, accepted)):
             yield _modality_mismatch(speaker, listener, refused, accepted)
 
@@ -264,7 +271,7 @@ def _silent_branches(facts: Facts, speakers: set[int]) -> Iterator[ContractIssue
     """Report branches whose agents all stay internal, if the user sees an agent of another branch."""
     visible, speaking = _counts_before(facts, speakers)
     for step in facts.steps:
-        if step.node.runs.apart or not isinstance(step.node.runs, ONE_COUNTS):
+        if step.node.runs.separate_branches or not isinstance(step.node.runs, ONE_COUNTS):
             continue
         seen = {child: visible[child.end] - visible[child.index] for child in step.children}
         for child in step.children if any(seen.values()) else ():

@@ -13,7 +13,7 @@ from adk_fluent.contracts.findings import finding_about, obstacle_message
 from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue
 from adk_fluent.ir.base import Node, walk
-from adk_fluent.ir.nodes import RemoteAgentNode
+from adk_fluent.ir.nodes import RemoteAgentNode, agent_of
 from adk_fluent.ir.state_keys import is_temporary
 from adk_fluent.ir.tools import agents_inside
 from adk_fluent.spelling import Spelling
@@ -47,7 +47,7 @@ def _lost_temporary_keys(facts: Facts) -> Iterator[ContractIssue]:
 
 def _boundaries_in_tools(facts: Facts) -> Iterator[ContractIssue]:
     for step in facts.steps:
-        for body in agents_inside(agent.tools if (agent := step.node.agent) is not None else ()):
+        for body in agents_inside(agent.tools if (agent := agent_of(step.node)) is not None else ()):
             for node in walk(body):
                 if node.annotations.boundary is not None:
                     yield issues.BoundaryUncuttable(

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from adk_fluent.analysis.facts import Facts, analyse, known_type
 from adk_fluent.analysis.plan import Step, branch_names
-from adk_fluent.analysis.values.comparisons import covered, covers, exhaustive
+from adk_fluent.analysis.values.comparisons import covering_tests, covers, exhaustive
 from adk_fluent.analysis.values.kinds import TEXT, kinds
 from adk_fluent.contracts.issues import LoopRunsToLimit, RouteWithoutOtherwise, UnreachableBranch, UnreadItem
 from adk_fluent.contracts.registry import check
@@ -14,7 +14,11 @@ from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.execution import FirstMatch, PerItem, Repeated
 from adk_fluent.ir.functions import access, said, shown_by
-from adk_fluent.ir.nodes import CALLBACK_FIELDS, NO_LIMIT
+from adk_fluent.ir.nodes import (
+    CALLBACK_FIELDS,
+    NO_LIMIT,
+    agent_of,
+)
 from adk_fluent.ir.predicates import Match, Predicate
 from adk_fluent.ir.tools import ends_loops, may_leave_loops, pauses
 
@@ -37,7 +41,7 @@ def _dead_branches(step: Step, facts: Facts) -> Iterator[ContractIssue]:
     runs: FirstMatch = step.node.runs
     tests = runs.tests
     parts = any(isinstance(test, Match) and test.op == "contains" for test in tests)
-    before = covered(tests, text=parts and _is_text(step, facts))
+    before = covering_tests(tests, text=parts and _is_text(step, facts))
     for number, (test, by) in enumerate(zip(tests, before, strict=True)):
         if by is not None:
             earlier = str(by) if isinstance(by, Match) else getattr(by, "__name__", "of a function")
@@ -141,7 +145,7 @@ def _may_leave(node: Node) -> bool:
     if node.as_given is not None and may_leave_loops(node.as_given.value):
         return True
     callbacks = [fn for name in CALLBACK_FIELDS for fn in node.given.get(name, ())]
-    tools = node.agent.tools if node.agent else ()
+    tools = agent.tools if (agent := agent_of(node)) else ()
     return ends_loops(tools) or any(map(pauses, tools)) or any(map(may_leave_loops, (*callbacks, *tools)))
 
 
@@ -168,7 +172,7 @@ def unchanging(step: Step, facts: Facts) -> frozenset[str]:
         return nothing
     if touched.reads & (effects.writes.keys() | effects.removes.keys()):
         return nothing
-    agents = (inner.node.agent for inner in facts.steps[step.index : step.end])
+    agents = (agent_of(inner.node) for inner in facts.steps[step.index : step.end])
     if any(agent is not None and ends_loops(agent.tools) for agent in agents):
         return nothing
     return touched.reads
@@ -202,7 +206,7 @@ def _reads_item(step: Step, facts: Facts) -> bool:
     if not any(inner.is_model for inner in inside) or any(inner in facts.unknown[0] for inner in inside):
         return True
     key = step.node.runs.item_key
-    agents = (inner.node for inner in inside if inner.node.agent is not None)
+    agents = (inner.node for inner in inside if agent_of(inner.node) is not None)
     return _has_reader(key, inside, facts) or any(key in text for node in agents for text in node.templates)
 
 

@@ -15,6 +15,7 @@ from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.errors import ResourceError
 from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.functions import function_name
+from adk_fluent.ir.nodes import agent_of
 from adk_fluent.ir.resources import Call, lacking, taken_twice, wanted
 from adk_fluent.ir.tools import ToolSpec, agents_inside, innermost
 from adk_fluent.spelling import did_you_mean
@@ -51,7 +52,7 @@ def _used_names(root: Node, names: list[str]) -> set[str]:
     for node in walk(root):
         for call in node.calls():
             taken.update(wanted(call.function, names) if call.injected else ())
-        if (agent := node.agent) is not None and "tools" in agent.given:
+        if (agent := agent_of(node)) is not None and "tools" in agent.given:
             for function in (*functions_of(agent.tools), *_confirmation_functions(agent.tools)):
                 taken.update(wanted(function, names))
             for tree in agents_inside(agent.tools):
@@ -103,9 +104,9 @@ def _of_node(node: Node, calls: Iterable[Call], name: str, given: Mapping[str, o
         if call.function is not None and (parameter := lacking(call, given)) is not None:
             hint = _hint(parameter, name, given) if call.injected else _RECEIVERS
             yield _missing_value(name, call.what, call.function, parameter, "which nothing gives it", hint)
-        if not node.agent and (parameter := taken_twice(call, given)) is not None:
+        if not agent_of(node) and (parameter := taken_twice(call, given)) is not None:
             yield _missing_value(name, call.what, call.function, parameter, *_TWICE)
-    if (agent := node.agent) is not None and "tools" in agent.given:
+    if (agent := agent_of(node)) is not None and "tools" in agent.given:
         for function, hidden in declared_functions(agent.tools):
             if (parameter := _undescribable(function, given, hidden)) is not None:
                 why, hint = "which no model can give and .inject does not", _hint(parameter, name, given)

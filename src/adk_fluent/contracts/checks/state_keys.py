@@ -24,7 +24,7 @@ from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.ir.adk_objects import is_native
 from adk_fluent.ir.execution import STEP_BY_STEP, InParallel, PerItem, Repeated
 from adk_fluent.ir.functions import function_name
-from adk_fluent.ir.nodes import TransformNode
+from adk_fluent.ir.nodes import TransformNode, agent_of
 from adk_fluent.ir.state_keys import is_session_scoped
 
 # --- reads before a write -------------------------------------------------------------------------
@@ -97,7 +97,7 @@ def _overwritten(step: Step, key: str, by: Step) -> ContractIssue:
 
 
 def _dead_key(key: str, writer: Step) -> ContractIssue:
-    how = "outputs" if writer.node.agent else "writes"
+    how = "outputs" if agent_of(writer.node) else "writes"
     return DeadState(
         severity=Severity.INFO,
         agent=writer.name,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from adk_fluent.analysis.facts import Facts, analyse
 from adk_fluent.analysis.plan import Step
@@ -10,6 +11,9 @@ from adk_fluent.contracts.issues import StreamingEdgeWaits, StreamingModelConfli
 from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.ir import execution
+from adk_fluent.ir.passage import answer_together
+
+_FULL: Final = 'Use .stream_to(buffering="full"), or leave it out, where that is what you want.'
 
 
 @check(place=100)
@@ -38,8 +42,7 @@ def _ineffective_edges(facts: Facts) -> Iterator[ContractIssue]:
             come = "whole" if passage.taking is None else "in chunks only when it has ended"
             while giver.node.annotations.edge is None:
                 giver = giver.children[-1]
-            instead = 'Use .stream_to(buffering="full"), or leave it out, where that is what you want.'
-            yield _ineffective_edge(giver, f"{taker.name} {come}", passage.why, instead)
+            yield _ineffective_edge(giver, f"{taker.name} {come}", passage.why, _FULL)
 
 
 def _inner_edges(facts: Facts) -> Iterator[ContractIssue]:
@@ -52,9 +55,9 @@ def _inner_edges(facts: Facts) -> Iterator[ContractIssue]:
         taker = None if around is None else _follower(around) or _next_round(around, step)
         if around is not None and taker is not None:
             why = f"{taker.name} follows {around.name}, of which {step.name} is a part"
-            yield _ineffective_edge(
-                step, f"{taker.name} whole", why, f"Say .stream_to(...) of {around.name} instead."
-            )
+            is_whole = answer_together(around.node) and not taker.node.takes_pieces
+            instead = _FULL if is_whole else f"Say .stream_to(...) of {around.name} instead."
+            yield _ineffective_edge(step, f"{taker.name} whole", why, instead)
 
 
 def _outlet(step: Step) -> Step | None:

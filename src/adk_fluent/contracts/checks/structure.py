@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from adk_fluent.analysis.audience import EVERYTHING, sight_of
+from adk_fluent.analysis.audience import EVERYTHING, visible_history
 from adk_fluent.analysis.facts import Facts, analyse
 from adk_fluent.analysis.plan import Step, at_most_three, hand_over_targets
 from adk_fluent.contracts import issues
@@ -23,8 +23,8 @@ from adk_fluent.contracts.tree_rules import endless_transfers, too_deep, unfed_c
 from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.execution import HandOver, InOrder, InParallel
 from adk_fluent.ir.frozen import use_of
-from adk_fluent.ir.graph import transfers
-from adk_fluent.ir.node_names import resolve_names
+from adk_fluent.ir.graph import resolve_names, transfers
+from adk_fluent.ir.nodes import agent_of
 from adk_fluent.ir.tools import confirms, tool_name
 from adk_fluent.spelling import Spelling
 
@@ -108,7 +108,7 @@ def check_context_contracts(root: object) -> list[ContractIssue]:
 
 
 def _unknown_authors(facts: Facts) -> list[ContractIssue]:
-    choosy = [step for step in facts.steps if sight_of(step.node) is not EVERYTHING]
+    choosy = [step for step in facts.steps if visible_history(step.node) is not EVERYTHING]
     if not choosy:
         return []
     names = {"user", *(name for step in facts.steps for name in (step.name, step.origin))}
@@ -116,13 +116,13 @@ def _unknown_authors(facts: Facts) -> list[ContractIssue]:
 
 
 def _unknown_names(step: Step, names: set[str], facts: Facts) -> Iterator[ContractIssue]:
-    sight = sight_of(step.node)
-    for name in sorted({*(sight.authors or ()), *sight.excluded} - names):
+    visible = visible_history(step.node)
+    for name in sorted({*(visible.authors or ()), *visible.excluded} - names):
         agents = [other.name for other in facts.steps if other.is_model and other is not step]
         like = Spelling(agents).like(name)
         yield issues.UnknownAgent(
             agent=step.name,
-            message=f'{step.name} has {sight.shown}, and no agent is called "{name}"',
+            message=f'{step.name} has {visible.context_name}, and no agent is called "{name}"',
             hint=f'Did you mean "{like}"?' if like else f"The agents here are {', '.join(agents) or 'none'}.",
         )
 
@@ -247,5 +247,5 @@ def check_resumable(root: object) -> list[ContractIssue]:
             hint="Leave ExecutionConfig(resumable=) out, or set it to True.",
         )
         for step in facts.steps
-        if step.node.asks or ((agent := step.node.agent) is not None and any(map(confirms, agent.tools)))
+        if step.node.asks or ((agent := agent_of(step.node)) is not None and any(map(confirms, agent.tools)))
     ]

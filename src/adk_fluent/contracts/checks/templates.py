@@ -23,7 +23,7 @@ from adk_fluent.ir.base import Node, rewrite
 from adk_fluent.ir.execution import PerItem
 from adk_fluent.ir.formatted_texts import formatted_in
 from adk_fluent.ir.functions import source_is_read
-from adk_fluent.ir.nodes import AgentNode
+from adk_fluent.ir.nodes import AgentNode, agent_of
 from adk_fluent.ir.state_keys import SCOPES, StateFieldRef, is_key
 from adk_fluent.ir.template import about_braces, lookalikes
 from adk_fluent.prompt.spec import PromptSpec, Rewrite, When
@@ -110,7 +110,7 @@ def _slips(step: Step, found: Iterable[str], facts: Facts) -> Iterator[ContractI
 def _texts(node: Node) -> Iterable[str]:
     """Every template that may be sent to a model, or shown to a person."""
     texts, given = node.templates, node.given
-    if not node.agent:
+    if not agent_of(node):
         return texts
     for field in ("instruction", "global_instruction"):
         if isinstance(prompt := given.get(field), PromptSpec):

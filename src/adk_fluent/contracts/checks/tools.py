@@ -9,9 +9,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from adk_fluent.analysis.audience import apart, sight_of
+from adk_fluent.analysis.audience import separating_composite, visible_history
 from adk_fluent.analysis.facts import Facts, analyse
-from adk_fluent.analysis.history import audible
+from adk_fluent.analysis.history import branch_is_visible
 from adk_fluent.analysis.plan import Step, at_most_three, hand_over_targets
 from adk_fluent.context.spec import Context
 from adk_fluent.contracts import issues
@@ -19,6 +19,7 @@ from adk_fluent.contracts.checks.resources import declared_functions
 from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.ir.execution import ByModel
+from adk_fluent.ir.nodes import agent_of
 from adk_fluent.ir.resources import wanted
 from adk_fluent.ir.tools import innermost, tool_name
 from adk_fluent.state.answers import returned_type
@@ -89,7 +90,7 @@ def _name_clashes(step: Step) -> Iterator[ContractIssue]:
 def _given_by_adk(step: Step) -> Mapping[str, bool]:
     """The names of the tools that ADK itself declares for an agent; false for one that it may declare."""
     node, found = step.node, dict[str, bool]()
-    if not node.agent:
+    if not agent_of(node):
         return found
     if hand_over_targets(step):
         found["transfer_to_agent"] = True
@@ -180,7 +181,7 @@ def unseen_tool_calls(facts: Facts, with_tools: list[Step]) -> Iterator[tuple[St
 
 def _hidden_calls(listener: Step, missed: list[Step]) -> ContractIssue:
     names = at_most_three([caller.name for caller in missed])
-    shown = sight_of(listener.node).shown
+    shown = visible_history(listener.node).context_name
     return issues.ToolHistory(
         severity=Severity.INFO,
         agent=listener.name,
@@ -192,11 +193,15 @@ def _hidden_calls(listener: Step, missed: list[Step]) -> ContractIssue:
 
 def _misses(listener: Step, caller: Step, spec: Context, facts: Facts) -> bool:
     """True if a listener's context leaves out the caller's tool calls, which its history contains."""
-    if not facts.reaches(caller) or caller is listener or not audible(caller.branch, listener.branch):
+    if (
+        not facts.reaches(caller)
+        or caller is listener
+        or not branch_is_visible(caller.branch, listener.branch)
+    ):
         return False
-    if apart(caller, listener) is not None:
+    if separating_composite(caller, listener) is not None:
         return False
-    return sight_of(listener.node).admits(caller) == "no" or spec.drops_calls
+    return visible_history(listener.node).admits(caller) == "no" or spec.drops_calls
 
 
 # --- descriptions ---------------------------------------------------------------------------------
@@ -236,7 +241,7 @@ def _uninstructed(facts: Facts) -> Iterator[ContractIssue]:
 def _has_no_instruction(step: Step) -> bool:
     """True if the model of an agent gets no instruction; false for an agent that was built with ADK."""
     node = step.node
-    if not node.agent or node.annotations.adopted is not None:
+    if not agent_of(node) or node.annotations.adopted is not None:
         return False
     given = node.given
     if any(given.get(field) for field in _TELLING) or any(given.get(field) for field in _ADDING):
@@ -254,7 +259,7 @@ def _undescribed(facts: Facts) -> Iterator[ContractIssue]:
     """One note about each tool function that has no docstring, or a parameter without a type."""
     known = set[int]()
     for step in facts.steps:
-        agent = step.node.agent
+        agent = agent_of(step.node)
         if not agent or "tools" not in agent.given:
             continue
         around = (step, *step.above())

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any, cast
 
-from adk_fluent.analysis.audience import sees
+from adk_fluent.analysis.audience import message_reaches
 from adk_fluent.analysis.data_flow import Read
 from adk_fluent.analysis.facts import Bound, Facts, KnownType, analyse, known_type
 from adk_fluent.analysis.plan import Step, at_most_three
@@ -18,7 +18,7 @@ from adk_fluent.contracts.registry import check
 from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.ir import execution
 from adk_fluent.ir.base import UNSET, walk
-from adk_fluent.ir.nodes import RouteNode
+from adk_fluent.ir.nodes import RouteNode, agent_of
 from adk_fluent.ir.predicates import Match
 from adk_fluent.ir.state_keys import StateFieldRef, is_session_scoped
 from adk_fluent.ir.tools import agents_inside
@@ -117,11 +117,15 @@ _CHECKS = {"route": _compared, "list": _over_list, "context": _as_field}
 def _unaccepted_inputs(facts: Facts) -> Iterator[ContractIssue]:
     """Report agents that accept a type which no earlier step gives them."""
     for listener, before in facts.flow.upstream.items():
-        wanted = agent.given.get("input_schema") if (agent := listener.node.agent) else None
+        wanted = agent.given.get("input_schema") if (agent := agent_of(listener.node)) else None
         around = [outer.node.runs for outer in listener.above()]
         if wanted is None or any(isinstance(runs, (execution.ByModel, execution.PerItem)) for runs in around):
             continue  # a model or a map decides what this agent gets
-        speakers = [one for one in before if one is not listener and sees(facts.flow, one, listener) != "no"]
+        speakers = [
+            one
+            for one in before
+            if one is not listener and message_reaches(facts.flow, one, listener) != "no"
+        ]
         reasons = [_no_input(speaker, wanted) for speaker in speakers]
         reads = [read for read in facts.flow.reads_of(listener) if read.status != "never"]
         known = [known_type(read, facts) for read in reads]
@@ -135,7 +139,7 @@ def _unaccepted_inputs(facts: Facts) -> Iterator[ContractIssue]:
 
 def _no_input(speaker: Step, wanted: object) -> str | None:
     """The reason why an answer does not fit the next agent: empty for text, `None` if the answer may fit."""
-    agent = speaker.node.agent
+    agent = agent_of(speaker.node)
     if not agent or "produces_type" in agent.given:
         return None
     schema = asked_schema(agent)
@@ -320,7 +324,7 @@ def _typed(step: Step, field: StateFieldRef, bound: Bound) -> Iterator[ContractI
 def written_type(step: Step, key: str) -> object:
     """The type of the value that a step writes under a key; `None` if it is not known."""
     node = step.node
-    if (agent := node.agent) is not None:
+    if (agent := agent_of(node)) is not None:
         if key != agent.output_key or agent.written_fields:
             return None
         return str if node.returns is None else node.returns

@@ -14,6 +14,8 @@ from adk_fluent.ir.nodes.agents import (
     AgentNode,
     ModelSelectorNode,
     RemoteAgentNode,
+    agent_of,
+    agents_in,
     templates_in,
 )
 from adk_fluent.ir.nodes.composites import (
@@ -75,6 +77,8 @@ __all__ = [
     "TransferNode",
     "TransformFn",
     "TransformNode",
+    "agent_of",
+    "agents_in",
     "templates_in",
 ]
 

@@ -13,7 +13,7 @@ from adk_fluent.ir.annotations import (
     ModelCandidate,
     RetryConfig,
 )
-from adk_fluent.ir.base import UNSET, Node, ParentNode, node
+from adk_fluent.ir.base import UNSET, Node, ParentNode, node, walk
 from adk_fluent.ir.frozen import kept
 from adk_fluent.ir.functions import UNKNOWN_ACCESS, Access, access
 from adk_fluent.ir.keys import (
@@ -122,10 +122,6 @@ class AgentNode(ParentNode, AgentFields):  # pyright: ignore[reportIncompatibleV
     consumes_type: type | None = None
     selector: ModelSelectorNode | None = None
     retries: int = 0
-
-    @property
-    def agent(self) -> AgentNode:
-        return self
 
     @property
     def returns(self) -> object | None:
@@ -268,6 +264,16 @@ class AgentNode(ParentNode, AgentFields):  # pyright: ignore[reportIncompatibleV
     @property
     def _instructions(self) -> tuple[object, object]:
         return self.given.get("instruction"), self.given.get("global_instruction")
+
+
+def agent_of(node: Node) -> AgentNode | None:
+    """The agent whose model a node itself asks, with its tools, instruction and settings; else `None`."""
+    return node if isinstance(node, AgentNode) else None
+
+
+def agents_in(root: Node) -> Iterator[AgentNode]:
+    """The agents of a tree whose models are asked, parents before children, in order."""
+    return (agent for found in walk(root) if (agent := agent_of(found)) is not None)
 
 
 @node

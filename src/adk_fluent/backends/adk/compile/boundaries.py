@@ -11,7 +11,7 @@ from adk_fluent.config import ExecutionConfig
 from adk_fluent.ir.annotations import TransformSpec
 from adk_fluent.ir.base import Node, rewrite, walk
 from adk_fluent.ir.frozen import frozen
-from adk_fluent.ir.node_names import Named
+from adk_fluent.ir.graph import Named
 from adk_fluent.ir.nodes import SequenceNode, TimeoutNode, TransformNode
 from adk_fluent.ir.state_keys import StateFieldRef, is_temporary
 from adk_fluent.state.plain_data import pack

@@ -71,7 +71,7 @@ from adk_fluent.errors import CompileError, UnsupportedNodeError
 from adk_fluent.ir import execution, nodes
 from adk_fluent.ir._generated import AGENT_FIELDS, LOOP_FIELDS, PARALLEL_FIELDS, SEQUENCE_FIELDS
 from adk_fluent.ir.base import UNSET, Node, walk
-from adk_fluent.ir.node_names import Named, resolve_names
+from adk_fluent.ir.graph import Named, resolve_names
 from adk_fluent.ir.passage import passages
 from adk_fluent.ir.tools import GenerateOptions
 from adk_fluent.prompt.spec import PromptSpec

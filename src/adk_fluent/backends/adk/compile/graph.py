@@ -48,7 +48,7 @@ from adk_fluent.errors import UnsupportedNodeError
 from adk_fluent.ir._generated import LOOP_FIELDS, PARALLEL_FIELDS, SEQUENCE_FIELDS
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.execution import Repeated
-from adk_fluent.ir.node_names import resolve_names
+from adk_fluent.ir.graph import resolve_names
 from adk_fluent.ir.nodes import (
     NODE_TYPES,
     AgentNode,

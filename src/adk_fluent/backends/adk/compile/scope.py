@@ -21,12 +21,12 @@ from adk_fluent.errors import CompileError
 from adk_fluent.ir.annotations import NO_ANNOTATIONS
 from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.execution import Execution
-from adk_fluent.ir.graph import transfers
-from adk_fluent.ir.node_names import Named
+from adk_fluent.ir.graph import Named, transfers
 from adk_fluent.ir.nodes import (
     AgentNode,
     ModelSelectorNode,
     RemoteAgentNode,
+    agent_of,
 )
 from adk_fluent.ir.tools import agents_inside
 
@@ -119,7 +119,7 @@ def injected_names(nodes: Iterable[Node]) -> frozenset[str]:
         if node.annotations is NO_ANNOTATIONS and "tools" not in node.given:
             continue  # as most
         found.update(name for name, _ in node.annotations.resources)
-        if (agent := node.agent) is not None and "tools" in agent.given:
+        if (agent := agent_of(node)) is not None and "tools" in agent.given:
             for tree in agents_inside(agent.tools):
                 found |= injected_names(walk(tree))
     return frozenset(found)

@@ -183,8 +183,8 @@ class Delivering:
         if event.partial or not text or not event.is_final_response():
             return
         spec = self.spec.resolved(state_of(ctx), _name(ctx))
-        for pad in spec.scratchpads if spec else ():
-            event.actions.state_delta[pad.key] = pad.noted(ctx.session.state.get(pad.key), text)
+        if spec is not None:
+            event.actions.state_delta.update(spec.noted(ctx.session.state, text))
 
 
 def _name(ctx: InvocationContext) -> str:

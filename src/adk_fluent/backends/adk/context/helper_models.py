@@ -26,7 +26,7 @@ from adk_fluent.backends.adk.middleware.calls import helper_call
 from adk_fluent.backends.adk.middleware.context import HelperContext, HookContext
 from adk_fluent.backends.adk.middleware.stack import hook_error
 from adk_fluent.context.helper_requests import Answer, Ask
-from adk_fluent.cost import budget
+from adk_fluent.cost import prices
 from adk_fluent.errors import MockError, RunError
 from adk_fluent.ir.nodes import AgentNode
 
@@ -169,7 +169,7 @@ def _response(answer: Answer, ask: Ask) -> LlmResponse:
     """What a model would say to give an answer, of which nothing is used."""
     part = _vectors(answer) if ask.texts else types.Part(text=answer)
     return LlmResponse(
-        content=types.Content(role="model", parts=[part]), custom_metadata={budget.CACHED: True}
+        content=types.Content(role="model", parts=[part]), custom_metadata={prices.CACHED: True}
     )
 
 
@@ -189,7 +189,7 @@ async def _answered(llm: BaseLlm, ask: Ask, native: HelperContext, used: list[Us
             parts = (response.content and response.content.parts) or []
             said += "".join(map(_told, parts))
             last = response
-    is_cached = last is not None and (last.custom_metadata or {}).get(budget.CACHED)
+    is_cached = last is not None and (last.custom_metadata or {}).get(prices.CACHED)
     if last is not None and last.usage_metadata is not None and not is_cached:
         name = getattr(last, "model_version", None) or llm.model
         used.append(Used(ask.operation, name, last.usage_metadata))

@@ -22,7 +22,7 @@ from adk_fluent.middleware.keeping import Scope, Simulation
 from adk_fluent.state.fidelity import check_storable
 
 if TYPE_CHECKING:
-    from adk_fluent.middleware.protocol import State
+    from adk_fluent.middleware.hook_context import State
 
 
 PLUGIN: Final = "adk_fluent_middleware"

@@ -28,7 +28,7 @@ def step_at(ctx: InvocationContext) -> Step:
     if private.caller(ctx) is not None:
         visibility = "internal"
     else:
-        visibility = "user" if outlet is None else outlet.sight(_name(agent)).visibility
+        visibility = "user" if outlet is None else outlet.visibility_of(_name(agent)).visibility
     return Step(_name(root), _kind(agent), visibility)
 
 

@@ -67,7 +67,7 @@ from adk_fluent.contracts.check import check_on_build
 from adk_fluent.cost.prices import name_of
 from adk_fluent.errors import SessionError
 from adk_fluent.ir.base import Node
-from adk_fluent.ir.node_names import Named, resolve_names
+from adk_fluent.ir.graph import Named, resolve_names
 from adk_fluent.ir.nodes import AgentNode, RemoteAgentNode
 
 if TYPE_CHECKING:

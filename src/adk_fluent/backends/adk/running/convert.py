@@ -28,6 +28,7 @@ from adk_fluent.config import CompactionConfig, ContextCacheConfig, ExecutionCon
 from adk_fluent.cost.prices import CACHED, COST
 from adk_fluent.errors import AnswerError, ArgumentError, CompileError
 from adk_fluent.ir.base import Node
+from adk_fluent.ir.nodes import agent_of
 from adk_fluent.state.answers import answer_type
 from adk_fluent.telemetry.setup import of_a_run
 
@@ -59,7 +60,7 @@ def check_prompt(root: Node, message: types.Content) -> None:
     """
     schema = root.given.get("input_schema")
     texts = [part.text for part in message.parts or ()]
-    if not root.agent or schema is None or None in texts:
+    if not agent_of(root) or schema is None or None in texts:
         return
     text = "".join(map(str, texts))
     try:

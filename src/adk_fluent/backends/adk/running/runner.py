@@ -28,7 +28,7 @@ from adk_fluent.backends.adk.running.convert import knowingly, run_config
 from adk_fluent.backends.adk.running.rewinds import Beginnings, rewound
 from adk_fluent.backends.adk.running.sqlite import one_writer
 from adk_fluent.backends.adk.running.store_errors import telling_of
-from adk_fluent.backends.adk.running.visibility import marked, sight_of
+from adk_fluent.backends.adk.running.visibility import event_visibility, marked
 from adk_fluent.backends.adk.steps.failures import FailureNotes, naming_failures, reported
 from adk_fluent.backends.events import without_words
 from adk_fluent.config import ExecutionConfig
@@ -119,7 +119,9 @@ class FluentRunner(Runner):
         self._config = config
         self._outlet = outlet
         self._root = str(getattr(app.root_agent, "name", app.name))
-        self._blanks = any(sight.blanked for sight in (outlet.others, outlet.inside, *outlet.sights.values()))
+        self._blanks = any(
+            seen.blanked for seen in (outlet.others, outlet.inside, *outlet.by_author.values())
+        )
 
     def keeping(self, sessions: BaseSessionService) -> FluentRunner:
         """This runner with other sessions; made without what ADK looks up for a new one."""
@@ -148,7 +150,7 @@ class FluentRunner(Runner):
         with telling, naming_failures(self._root), watched():
             async with aclosing(super().run_live(**options)) as events:
                 async for event in events:
-                    yield self._seen(marked(in_full(event), sight_of(event, self._outlet)))
+                    yield self._seen(marked(in_full(event), event_visibility(event, self._outlet)))
 
     async def rewind_async(self, **options: Any) -> None:
         """ADK's `rewind_async`, after which state and files are exactly what they were."""
@@ -178,7 +180,9 @@ class FluentRunner(Runner):
                     told = in_full(event)
                     if event.error_code:
                         told = reported(told, raised)
-                    yield marked(told, sight_of(event, self._outlet)) if marks else told
+                    yield marked(told, event_visibility(event, self._outlet)) if marks else told
 
     def _seen(self, event: Event) -> Event:
-        return without_words(event) if self._blanks and sight_of(event, self._outlet).blanked else event
+        return (
+            without_words(event) if self._blanks and event_visibility(event, self._outlet).blanked else event
+        )

@@ -11,7 +11,7 @@ from google.adk.sessions import Session
 from adk_fluent.analysis.visibility import Outlet
 from adk_fluent.backends.adk.events.approvals import waiting_in
 from adk_fluent.backends.adk.running.convert import to_agent_event
-from adk_fluent.backends.adk.running.visibility import marked, sight_of
+from adk_fluent.backends.adk.running.visibility import event_visibility, marked
 from adk_fluent.backends.events import AgentEvent, Pending
 from adk_fluent.backends.protocol import StoredSession
 
@@ -44,4 +44,4 @@ class _Runs(Mapping[str, "Iterator[AgentEvent]"]):
         return sum(1 for _ in self)
 
     def _converted(self, event: Event) -> AgentEvent:
-        return to_agent_event(marked(event, sight_of(event, self.outlet)), self.session.id)
+        return to_agent_event(marked(event, event_visibility(event, self.outlet)), self.session.id)

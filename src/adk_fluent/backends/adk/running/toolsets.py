@@ -26,6 +26,7 @@ from adk_fluent.backends.adk.compat.mcp_sessions import end_with_the_run
 from adk_fluent.backends.adk.tools.around import AroundToolset
 from adk_fluent.backends.adk.tools.sources import mcp_toolset
 from adk_fluent.ir.base import Node, walk
+from adk_fluent.ir.nodes import agent_of
 from adk_fluent.ir.tools import innermost
 from adk_fluent.tools.sources import AgentTool, Mcp
 
@@ -95,7 +96,7 @@ def _tools_in(root: Node) -> Iterator[object]:
     for node in walk(root):
         if (native := node.as_given) is not None:
             yield native.value
-        elif (agent := node.agent) is not None:
+        elif (agent := agent_of(node)) is not None:
             for part in (part for tool in agent.tools for part in innermost(tool)):
                 yield mcp_toolset(part, node.name) if isinstance(part, Mcp) else part
                 if isinstance(part, AgentTool):

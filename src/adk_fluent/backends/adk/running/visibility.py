@@ -11,30 +11,30 @@ from google.adk.agents.invocation_context import InvocationContext
 from google.adk.events.event import Event
 from google.adk.plugins.base_plugin import BasePlugin
 
-from adk_fluent.analysis.visibility import SEEN, Outlet, StepVisibility, outlet_of
+from adk_fluent.analysis.visibility import USER_VISIBLE, Outlet, StepVisibility, outlet_of
 from adk_fluent.backends.adk.added import AddedPlugin
 from adk_fluent.backends.adk.events.asides import is_inside
 from adk_fluent.ir.annotations import Visibility
 from adk_fluent.ir.base import root_of
 
 
-def sight_of(event: Event, outlet: Outlet) -> StepVisibility:
-    """Who should see an event: what its author says, or the user, if it asks a person.
+def event_visibility(event: Event, outlet: Outlet) -> StepVisibility:
+    """The visibility of an event: that of its author, or `user` if the event asks a person.
 
-    What happens inside a tool only its caller hears, also where an agent around it has the same name.
+    Only the caller of a tool sees events inside it, even if an agent around the tool has the same name.
     """
     if is_inside(event):
         return outlet.inside
-    return SEEN if event.long_running_tool_ids else outlet.sight(event.author)
+    return USER_VISIBLE if event.long_running_tool_ids else outlet.visibility_of(event.author)
 
 
-def marked(event: Event, sight: StepVisibility) -> Event:
+def marked(event: Event, visibility: StepVisibility) -> Event:
     """A copy of an event that says who should see it."""
-    return event.model_copy(update={"custom_metadata": _metadata(event, sight)})
+    return event.model_copy(update={"custom_metadata": _metadata(event, visibility)})
 
 
-def _metadata(event: Event, sight: StepVisibility) -> dict[str, Any]:
-    return {**(event.custom_metadata or {}), **sight.marks}
+def _metadata(event: Event, visibility: StepVisibility) -> dict[str, Any]:
+    return {**(event.custom_metadata or {}), **visibility.marks}
 
 
 def _is_stored(event: Event, ctx: InvocationContext) -> bool:
@@ -95,20 +95,24 @@ class VisibilityPlugin(AddedPlugin):
         manager, changed = invocation_context.plugin_manager, None
         behind = _behind(self, manager.plugins)
         if behind == [] and not _is_stored(event, invocation_context):
-            event.custom_metadata = _metadata(event, sight_of(event, self._outlet))  # two copies fewer
+            event.custom_metadata = _metadata(
+                event, event_visibility(event, self._outlet)
+            )  # two copies fewer
             return None
         if behind:
             others = copy(manager)
             others.plugins = behind
             changed = await others.run_on_event_callback(invocation_context=invocation_context, event=event)
         if changed is None:
-            return marked(event, sight_of(event, self._outlet))
+            return marked(event, event_visibility(event, self._outlet))
         if "custom_metadata" not in changed.model_fields_set:  # then ADK would keep that of the event
             changed = changed.model_copy(update={"custom_metadata": event.custom_metadata})
         if is_inside(event):  # whatever a plugin put in its place, and noted of that
-            return marked(changed, sight_of(event, self._outlet))
+            return marked(changed, event_visibility(event, self._outlet))
         asks = event.long_running_tool_ids or changed.long_running_tool_ids
-        return marked(changed, SEEN if asks else self._outlet.sight(changed.author or event.author))
+        return marked(
+            changed, USER_VISIBLE if asks else self._outlet.visibility_of(changed.author or event.author)
+        )
 
 
 def _behind(plugin: BasePlugin, plugins: Sequence[BasePlugin]) -> list[BasePlugin] | None:

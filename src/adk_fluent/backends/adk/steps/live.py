@@ -28,6 +28,7 @@ from adk_fluent.ir.nodes import (
     TapNode,
     TimeoutNode,
     TransformNode,
+    agent_of,
 )
 from adk_fluent.ir.passage import passages
 from adk_fluent.ir.tools import confirms, tool_name
@@ -60,7 +61,7 @@ def refuse_live(root: Node) -> None:
     _refuse(root)
     for node in walk(root):
         refuse_asking(node)
-        for child in node.children if node.agent else ():
+        for child in node.children if agent_of(node) else ():
             _refuse(child)
 
 
@@ -70,7 +71,7 @@ def refuse_asking(node: Node) -> None:
     Raises:
         UnsupportedNodeError: it names the agent and the tool, or what has the middleware.
     """
-    tools = node.agent.tools if node.agent else ()
+    tools = agent.tools if (agent := agent_of(node)) else ()
     asking = next((tool_name(tool) or "a tool" for tool in tools if confirms(tool)), None)
     if asking is None and any(getattr(each, "may_pause", False) for each in node.annotations.middleware):
         asking = "tool_approval"
@@ -103,7 +104,7 @@ def _beside_agents(node: Node) -> Iterator[Node]:
         yield node
         for child in node.children:
             yield from _beside_agents(child)
-    elif not node.agent:
+    elif not agent_of(node):
         yield node
 
 

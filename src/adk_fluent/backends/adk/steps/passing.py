@@ -99,7 +99,7 @@ def end_of(passages: Mapping[int, Passage], index: int) -> int:
     return index
 
 
-def stretch(owner: RelayingAgent, ctx: InvocationContext, start: Start, index: int) -> Stretch:
+def stretch(owner: RelayingAgent, ctx: InvocationContext, start: Start, index: int) -> StreamedSteps:
     """The steps that are joined with the one at a place, from there on.
 
     A step whose answer is in the session already, since the run waited or broke off behind it, is not run
@@ -128,7 +128,7 @@ def stretch(owner: RelayingAgent, ctx: InvocationContext, start: Start, index: i
         giving.speech = Speech(ctx, passage, feed, keys, certainty(ctx, giving.agent, giving.node, passage))
     if stages[0].stands and stages[0].speech is not None:
         stages[0].speech.note(start.passed)
-    return Stretch(owner, Turns(ctx), start, stages, before)
+    return StreamedSteps(owner, Turns(ctx), start, stages, before)
 
 
 def _since(owner: RelayingAgent, ctx: InvocationContext, start: Start, index: int) -> list[Event]:
@@ -138,7 +138,7 @@ def _since(owner: RelayingAgent, ctx: InvocationContext, start: Start, index: in
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class StreamedSteps:
     """Steps of a sequence that are joined by edges in pieces, and where they are run.
 
     Attributes:
@@ -232,15 +232,16 @@ class Stretch:
 
     async def _runs(self, stage: Stage, feed: Feed, previous: Stage) -> Events:
         """A step that runs once for each piece."""
-        adds = says_more(self.ctx, stage.agent, stage.node)
+        adds, speech = says_more(self.ctx, stage.agent, stage.node), stage.speech
+        waits = speech is not None and (speech.known.stored or speech.passage.may_vary)
         runs = Runs(self.owner, self.ctx, stage.node, text_keys(previous.node), adds=adds)
         async for piece in feed:
             async with aclosing(runs.on(piece, stage.agent, stage.seen, self.before)) as events:
                 async for event in events:
                     yield event
-            if stage.speech is not None and not stage.speech.known.stored:
+            if speech is not None and not waits:
                 for author, text in runs.grown:
-                    await stage.speech.say(author, text)
+                    await speech.say(author, text)
             if stage.seen.is_last:
                 feed.leave()
                 break
@@ -255,12 +256,12 @@ class Stretch:
             return
         for event in runs.events():
             yield event
-            if stage.speech is not None and stage.speech.known.stored:
-                await stage.speech.hear(event)
+            if speech is not None and waits:
+                await speech.hear(event)
         if self.ctx.is_resumable and not stage.seen.unfinished:
             yield private.finished(stage.agent, self.ctx)
-        if stage.speech is not None and not stage.seen.is_last:
-            await stage.speech.end()
+        if speech is not None and not stage.seen.is_last:
+            await speech.end()
 
     async def _whole(self, stage: Stage) -> Events:
         """A step that got no piece, since nothing was said: it runs as behind any other step."""

@@ -22,8 +22,8 @@ from adk_fluent.backends.adk.steps.leaves import Events, FluentAgent
 from adk_fluent.backends.adk.steps.once import already_seen
 from adk_fluent.backends.adk.steps.pieces import Joined, Piece, Voice, answers
 from adk_fluent.backends.adk.steps.seen import Seen
-from adk_fluent.ir.base import Node, agents_in, walk
-from adk_fluent.ir.nodes import RemoteAgentNode
+from adk_fluent.ir.base import Node, walk
+from adk_fluent.ir.nodes import RemoteAgentNode, agents_in
 from adk_fluent.ir.passage import Passage
 from adk_fluent.state.answers import is_structured, returned_type
 

@@ -21,7 +21,8 @@ from adk_fluent.backends.adk.steps.tree import below
 from adk_fluent.backends.afoot import Afoot
 from adk_fluent.backends.events import DISCARDS
 from adk_fluent.errors import RunError
-from adk_fluent.ir.base import Node, agents_in
+from adk_fluent.ir.base import Node
+from adk_fluent.ir.nodes import agents_in
 from adk_fluent.ir.passage import Passage, changing_hooks, cut
 
 MOST_WAITING: Final = 8
@@ -235,10 +236,17 @@ class Speech:
         ctx = self._ctx
         events = [find(ctx.session.events, event) for event in events]
         said = answers(events, self.passage.speakers, self._keys, ctx, adds=self.known.adds)
-        if self.passage.taking == "runs" and not all(answer.is_all for answer in said.values()):
+        if self.passage.taking == "runs" and not self._is_one(said, events):
             return
         for (author, _), answer in said.items():
             yield from ((author, text) for text in answer.texts)
+
+    def _is_one(self, said: Mapping[Voice, Answer], events: Iterable[Event]) -> bool:
+        """Whether one answer goes on, and no key holds the answer of another agent, withdrawn or not."""
+        spoken = [event for event in events if event.author in self.passage.speakers]
+        written = {key for e in spoken if (key := self._keys.get(e.author)) in e.actions.state_delta}
+        own = {self._keys.get(author) for author, _ in said}
+        return [answer.is_all for answer in said.values()] == [True] and written <= own
 
     async def _rest_of(self, author: str) -> None:
         if rest := self._rest.pop(author, ""):

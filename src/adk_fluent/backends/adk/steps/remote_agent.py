@@ -26,7 +26,7 @@ from adk_fluent.a2a.protocol.connections import Call, agent_for, connection, hea
 from adk_fluent.a2a.protocol.responses import (
     FAILED,
     WAITING,
-    Hearing,
+    AttemptState,
     asked_in,
     noted_of,
     outcome,
@@ -156,26 +156,26 @@ class RemoteComposite(Composite):
         waits = Backoff(retry.max_attempts, retry.initial_delay)
         failed: list[str] = []
         while True:
-            hearing = Hearing()
+            attempt = AttemptState()
             try:
                 if request is not None and answer is not None:
-                    hearing.is_refusing = refuses(answer)
+                    attempt.is_refusing = refuses(answer)
                     asking = answering(ctx, request, answer)
                 else:
                     asking = context_for(node, ctx, data_for(node, state_of(ctx)))
-                async with aclosing(self._attempt(ctx, asking, hearing)) as events:
+                async with aclosing(self._attempt(ctx, asking, attempt)) as events:
                     async for event in events:
                         yield event
                         if event.long_running_tool_ids or refused(event):
                             return
-                for event in self._answer(ctx, hearing, failed):
+                for event in self._answer(ctx, attempt, failed):
                     yield event
                 return
             except (_Failed, CardError, InputError, AnswerError) as error:
                 failed.append(on_one_line(error))
                 kind = in_logs(error)
                 passing = getattr(error, "passing", isinstance(error, AnswerError))
-                wait = waits.after(len(failed)) if passing and not hearing.has_spoken else None
+                wait = waits.after(len(failed)) if passing and not attempt.has_spoken else None
                 if wait is None:
                     raise self._told(failed) from error
             logger.info("%r: attempt %d failed: %s", self.name, len(failed), kind)
@@ -187,14 +187,16 @@ class RemoteComposite(Composite):
             f"Remote agent {self.name!r} at {safe_url(self._node.endpoint)}: {sentence(failed[-1])}{tries}"
         )
 
-    async def _attempt(self, ctx: InvocationContext, asking: InvocationContext, hearing: Hearing) -> Events:
-        """The pieces of one answer, which `hearing` then holds; or what the remote asks a person."""
+    async def _attempt(
+        self, ctx: InvocationContext, asking: InvocationContext, attempt: AttemptState
+    ) -> Events:
+        """The pieces of one answer, which `attempt` then holds; or what the remote asks a person."""
         limit, call = Limit(self._node.timeout_seconds), Call()
         exchange = self._answers(asking, call)
         with noted(ctx, self._node, asking) as notes:
             try:
                 while (event := await self._next(exchange, limit)) is not None:
-                    if (given := self._heard(ctx, event, hearing)) is not None:
+                    if (given := self._heard(ctx, event, attempt)) is not None:
                         if not given.partial:  # a question, after which the task waits
                             call.end()
                         tell(notes, given)
@@ -206,9 +208,9 @@ class RemoteComposite(Composite):
             finally:
                 await exchange.aclose()
                 call.leave()
-            if hearing.answer and notes:
+            if attempt.answer and notes:
                 heard = self.event(ctx)
-                heard.content = types.Content(role="model", parts=hearing.answer)
+                heard.content = types.Content(role="model", parts=attempt.answer)
                 tell(notes, heard)
             for note in notes:
                 note.ended()
@@ -274,7 +276,7 @@ class RemoteComposite(Composite):
 
     # --- what is heard ----------------------------------------------------------------------------
 
-    def _heard(self, ctx: InvocationContext, event: Event, hearing: Hearing) -> Event | None:
+    def _heard(self, ctx: InvocationContext, event: Event, attempt: AttemptState) -> Event | None:
         """What of an event can be given out at once.
 
         Raises:
@@ -284,30 +286,32 @@ class RemoteComposite(Composite):
         state, text = state_in(metadata), words(parts).strip()
         if problem := failure(event):
             raise _problem(problem.removeprefix("error: "), metadata)
-        if state == "rejected" and hearing.is_refusing:
+        if state == "rejected" and attempt.is_refusing:
             return self.event(ctx, text=text or "Not approved", metadata={REFUSED: True})
         if state in FAILED:
             raise _Failed(f"{_ENDED[state]}{': ' + text if text else ''}")
         if state == "auth-required" and not asked_in(event):
             raise _Failed(f"it wants credentials that it was not given{': ' + text if text else ''}")
-        hearing.note({key: metadata[key] for key in _KEPT if key in metadata}, state)
+        attempt.note({key: metadata[key] for key in _KEPT if key in metadata}, state)
         if calls := asked_in(event):
-            return self._request(ctx, calls, hearing)
+            return self._request(ctx, calls, attempt)
         if state == "input-required":
-            return self._question(ctx, text or "It needs an answer.", hearing)
+            return self._question(ctx, text or "It needs an answer.", attempt)
         if not parts:
             return None
         if not event.partial:
-            hearing.answer = parts
+            attempt.answer = parts
             return None
         if not hears(ctx):
             return None
-        hearing.has_spoken = hearing.has_spoken or bool(text)
+        attempt.has_spoken = attempt.has_spoken or bool(text)
         piece = self.event(ctx)
         piece.content, piece.partial = event.content, True
         return piece
 
-    def _request(self, ctx: InvocationContext, calls: list[types.FunctionCall], hearing: Hearing) -> Event:
+    def _request(
+        self, ctx: InvocationContext, calls: list[types.FunctionCall], attempt: AttemptState
+    ) -> Event:
         """What the remote asks a person, as it asks.
 
         Raises:
@@ -315,22 +319,22 @@ class RemoteComposite(Composite):
         """
         if private.caller(ctx) is not None:
             raise _Failed("it asks a person, and inside a tool nobody can answer; ask before it is called")
-        request = self.event(ctx, metadata=noted_of(hearing.task, hearing.state))
+        request = self.event(ctx, metadata=noted_of(attempt.task, attempt.state))
         request.content = types.Content(
             role="model", parts=[types.Part(function_call=call) for call in calls]
         )
         request.long_running_tool_ids = {str(call.id) for call in calls}
         return request
 
-    def _question(self, ctx: InvocationContext, text: str, hearing: Hearing) -> Event:
+    def _question(self, ctx: InvocationContext, text: str, attempt: AttemptState) -> Event:
         """What a remote that knows nothing of ADK's confirmations asks a person, as one."""
         arguments = {"toolConfirmation": {"hint": text, "confirmed": False}}
         call = types.FunctionCall(id=f"{OF_OTHERS}{uuid.uuid4()}", name=CONFIRMATION, args=arguments)
-        return self._request(ctx, [call], hearing)
+        return self._request(ctx, [call], attempt)
 
     # --- what it comes to -------------------------------------------------------------------------
 
-    def _answer(self, ctx: InvocationContext, hearing: Hearing, failed: list[str]) -> list[Event]:
+    def _answer(self, ctx: InvocationContext, attempt: AttemptState, failed: list[str]) -> list[Event]:
         """The events that say and store the answer.
 
         Raises:
@@ -338,14 +342,14 @@ class RemoteComposite(Composite):
             _Failed: there is none.
         """
         node = self._node
-        if not hearing.answer:
+        if not attempt.answer:
             raise _Failed("it gave no answer")
-        value: Any = words(hearing.answer)
-        last = self._message(ctx, value, hearing.answer)
+        value: Any = words(attempt.answer)
+        last = self._message(ctx, value, attempt.answer)
         if node.output_schema is not None:
-            value = self._typed(hearing.answer)
+            value = self._typed(attempt.answer)
         attempts = {"adk_fluent.attempts": failed} if failed else {}
-        last.custom_metadata = {**noted_of(hearing.task, hearing.state), **attempts}
+        last.custom_metadata = {**noted_of(attempt.task, attempt.state), **attempts}
         if node.output_key is not None:
             check_storable({node.output_key: value}, f"Agent {self.name!r} wrote")
             last.actions.state_delta[node.output_key] = value

@@ -26,7 +26,7 @@ from adk_fluent.backends.adk.steps.branches import Overlay, branch_below
 from adk_fluent.backends.answering import Answers, handed_over
 from adk_fluent.backends.events import DISCARDS
 from adk_fluent.errors import RunError, ToolError, no_answer, sentence
-from adk_fluent.ir.node_names import Named
+from adk_fluent.ir.graph import Named
 from adk_fluent.state.field_types import fault
 
 
@@ -89,7 +89,7 @@ class ExpressionTool(AgentTool, Telling):
             if (problem := failure(event)) is not None:
                 raise RunError(no_answer(event.author, problem))
         spoken = [event for event in standing if event.is_final_response() and told_text(event).strip()]
-        seen = [event for event in spoken if self._outlet.sight(event.author).visibility == "user"]
+        seen = [event for event in spoken if self._outlet.visibility_of(event.author).visibility == "user"]
         if not (seen or spoken):
             return ""
         last = (seen or spoken)[-1]

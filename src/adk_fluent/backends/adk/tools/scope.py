@@ -9,7 +9,7 @@ from google.adk.agents.base_agent import BaseAgent
 
 from adk_fluent.backends.adk.resources import Resources
 from adk_fluent.ir.base import Node
-from adk_fluent.ir.node_names import Named
+from adk_fluent.ir.graph import Named
 
 
 @dataclass(frozen=True, slots=True)
