@@ -232,7 +232,7 @@ class Killed:
             source.backup(target)
 
 
-@pytest.mark.parametrize("kind", every(4, WRAPPERS))
+@pytest.mark.parametrize("kind", every(4, WRAPPERS, before_changes=2))
 async def test_a_process_may_stop_after_any_event(kind: str, tmp_path: Path) -> None:
     """Whichever event was stored last, the run goes on behind it, and no agent answers twice."""
     killed = Killed(tmp_path, (kind,), range(1, 1000))

@@ -44,6 +44,8 @@ CLAIMS = (
 """What must have been put to the test often: what is certain, what is excluded, and what is left open."""
 SEEDS = every(8, (range(start, start + PER_TEST) for start in range(0, 2000, PER_TEST)), before_changes=8)
 """2,000 pipelines on the newest ADK, 500 before each change, 250 on older ones."""
+TALKS = every(2, (range(PER_TEST // 2), range(PER_TEST // 2, 2 * PER_TEST)), before_changes=2)
+"""250 pipelines that run twice; a quarter of them before each change."""
 
 
 @dataclass
@@ -268,13 +270,13 @@ def test_findings_agree_with_runs(seeds: range) -> None:
 
 
 @pytest.mark.newest  # what runs twice here is the same on every release
-@pytest.mark.parametrize("seeds", SEEDS[:2], ids=lambda seeds: str(seeds.start))
+@pytest.mark.parametrize("seeds", TALKS, ids=lambda seeds: str(seeds.start))
 def test_findings_about_many_agents_agree_with_runs(seeds: range) -> None:
     """In large pipelines, no step reads a dead write, and no request has a hidden tool call."""
     tally = asyncio.run(hold_against(seeds, "talk"))
     assert tally.lies == []
     for claim in ("overwritten", "tools left out", "tools seen"):
-        assert tally.claims[claim] > PER_TEST // 2, (claim, tally.claims)
+        assert tally.claims[claim] > PER_TEST // 4, (claim, tally.claims)
 
 
 @pytest.mark.parametrize("seeds", SEEDS[:4], ids=lambda seeds: str(seeds.start))
