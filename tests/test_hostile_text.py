@@ -42,7 +42,7 @@ from tests.sampling import every
 pytestmark = pytest.mark.newest  # the same on every release
 
 SOURCE = Path(adk_fluent.__file__).parent
-SIZE, TIMES = 24, 4
+SIZE, TIMES = 40, 4
 
 
 def not_linear(cost: Callable[[str], int], ends: tuple[tuple[str, str], ...] = ENDS) -> list[str]:
