@@ -80,12 +80,12 @@ class Run(RunSetup, Generic[T_co]):
         if self.sessions is not None:
             options = {name: value for name, value in self._options.items() if name != "state"}
             options["session_id"] = session_id  # the session exists now; the given state was for its start
-            return result, Run[T_co](self._expression, options, terminal=self._terminal)
+            return result, Run(self._expression, options, terminal=self._terminal)
         from adk_fluent.backends.turns import user_said
 
         options = {**self._options, "state": result.state}
         history = [*self._history, user_said(prompt, session_id), *events]
-        return result, Run[T_co](self._expression, options, terminal=self._terminal, history=history)
+        return result, Run(self._expression, options, terminal=self._terminal, history=history)
 
     async def _events(self, prompt: Any, session_id: str) -> list[AgentEvent]:
         """Run to the end; return all events, marked with their visibility."""

@@ -41,7 +41,7 @@ class Terminals(Reports, Generic[T_co]):
         from adk_fluent.expr.expression_run import Run
 
         with brief():
-            return Run[T_co](self, options, terminal=terminal)
+            return Run(self, options, terminal=terminal)
 
     # --- native ADK objects -----------------------------------------------------------------------
 
