@@ -183,14 +183,27 @@ INSIDE = {
     r"https:\/\/user:zebra-4711@host": "https://[redacted]@host",
     "at /files/QVBJX0tFWT16ZWJyYS00NzEx": "at /files/QVBJX0tFWT1bcmVkYWN0ZWRd",
     "UVZCSlgwdEZXVDE2WldKeVlTMDBOekV4": "UVZCSlgwdEZXVDFiY21Wa1lXTjBaV1Jk",
+    "?q=the%20key%20is%20sk-abcdefghijklmnop12": "?q=the key is [redacted]",
+    "/a?to=https%3A%2F%2Fb%2F%3Ftoken%3Dzebra-4711 100%": "/a?to=https://b/?token=[redacted] 100%",
+    "API_KEY%25253Dzebra-4711 in 3%25": "API_KEY=[redacted] in 3%25",
+    "/a%20b?api_key=zebra-4711": "/a%20b?api_key=[redacted]",
+    "{&quot;api_key&quot;: &quot;zebra-4711&quot;}": "{&quot;api_key&quot;: &quot;[redacted]&quot;}",
+    "password=zebra&#45;4711": "password=[redacted]",
+    "&#115;&#x6B;-abcdefghijklmnop12": "[redacted]",
 }
 
 
 @pytest.mark.parametrize("text", INSIDE)
 def test_secrets_in_other_forms_are_redacted(text: str) -> None:
-    """Signs as `%3D` in a `data:` URI, escapes of JSON, and base64 in a path or in base64 hide nothing."""
+    """Escapes of JSON, URLs and HTML, and base64 in a path or in base64, hide nothing."""
     assert redactor()(text) == INSIDE[text]
     assert redactor()(INSIDE[text]) == INSIDE[text]
+
+
+@pytest.mark.parametrize("text", ["\\" + "u005c" * 9_000, "%" + "25" * 9_000, "&" + "amp;" * 9_000])
+def test_escapes_in_escapes_end(text: str) -> None:
+    """A text that escapes its escapes thousands of times is read a few levels deep, without an error."""
+    assert redactor()(text) == text
 
 
 @pytest.mark.parametrize("codec", ["ascii", "utf-16-le"])
@@ -198,6 +211,8 @@ def test_a_file_that_is_no_text_is_left_out_if_it_holds_a_secret(codec: str) -> 
     """Text in a picture cannot be changed: then the file says that it was redacted. Other pictures stay."""
     noise = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 2
     picture = {"data": _base64(noise), "mime_type": "image/png"}
+    small = _base64(b"\x89PNG\r\n\x1a\n\0\0\0\r" + "API_KEY=zebra-4711\n".encode(codec) + b"\0\xff")
+    assert redactor()({**picture, "data": small}) == {**picture, "data": _base64(REDACTED.encode())}
     secret = _base64(noise + "Comment: API_KEY=zebra-4711\n".encode(codec) + noise)
     assert redactor()(picture) == picture
     assert redactor()({**picture, "data": secret}) == {**picture, "data": _base64(REDACTED.encode())}

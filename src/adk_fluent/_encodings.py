@@ -12,6 +12,7 @@ import hashlib
 import re
 import zlib
 from collections.abc import Callable
+from html import unescape
 from typing import Final
 from urllib.parse import quote, unquote, unquote_to_bytes
 
@@ -33,6 +34,8 @@ _URI: Final = re.compile(r"(?<![\w-])data:(?P<type>[\w.+/;=-]{0,200}),(?P<data>[
 _ESCAPES: Final = re.compile(
     r"(?<!\\)\\++(?:u(?P<code>[0-9a-fA-F]{4})|x(?P<byte>[0-9a-fA-F]{2})|(?P<slash>/))"
 )
+_WORD: Final = re.compile(r"[^\s\"'<>]+")
+_ROW: Final = re.compile(r"[^\r\n]+")
 _CONTROLS: Final = re.compile(rb"[\x01-\x08\x0b\x0e-\x1a\x1c-\x1f\x7f]")
 """Control characters that no text holds. A text may hold tabs, line breaks and the escape of a color."""
 
@@ -83,7 +86,7 @@ _LEFT_OUT: Final = re.compile(r"\[left out: [^\[\]]+, \d+ bytes, sha256 ([0-9a-f
 
 
 def in_text(text: str, change: Change) -> str:
-    """Change all texts that `text` holds in base64, in `data:` URIs or with escapes.
+    """Change all texts that `text` holds in base64, in hexadecimal digits or in `data:` URIs.
 
     >>> in_text("a data:,secret%21 and c2VjcmV0IHdvcmRz", lambda text: text.replace("secret", "***"))
     'a data:,%2A%2A%2A%21 and KioqIHdvcmRz'
@@ -93,10 +96,42 @@ def in_text(text: str, change: Change) -> str:
     if "\n" in text:
         text = _LINES.sub(lambda found: _run(found.group(), change), text)
     text = _LINE.sub(lambda found: _in_line(found.group(), change), text)
-    text = _HEX.sub(lambda found: _in_hex(found.group(), change), text)
-    if "\\" not in text or (plain := _ESCAPES.sub(_unescaped, text)) == text:
+    return _HEX.sub(lambda found: _in_hex(found.group(), change), text)
+
+
+def in_escapes(text: str, change: Change, direct: Change) -> str:
+    r"""Change the texts that `text` holds with escapes: those of JSON and Python, of URLs, and of HTML.
+
+    A text that changes loses its escapes, unless `direct` changes it in the same way.
+
+    Args:
+        text: the text.
+        change: returns the changed text, for a text without its escapes.
+        direct: returns the changed text, for a text with its escapes.
+
+    >>> hide = lambda text: text.replace("s=1", "***")
+    >>> in_escapes(r"s\u003d1", hide, hide), in_escapes("s%3D1&b=%20 s=1&b=%20", hide, hide)
+    ('***', '***&b=  ***&b=%20')
+    """
+    if "\\" in text:
+        text = _in_escaped(text, _without_backslashes, change, direct)
+    if "%" in text:
+        text = _WORD.sub(lambda found: _in_escaped(found.group(), unquote, change, direct), text)
+    if "&" in text:
+        text = _ROW.sub(lambda found: _in_escaped(found.group(), unescape, change, direct), text)
+    return text
+
+
+def _in_escaped(text: str, plain_of: Change, change: Change, direct: Change) -> str:
+    plain = plain_of(text)
+    if plain == text or (changed := change(plain)) == plain:
         return text
-    return text if (changed := change(plain)) == plain else changed
+    made = direct(text)
+    return made if plain_of(made) == changed else changed
+
+
+def _without_backslashes(text: str) -> str:
+    return _ESCAPES.sub(_unescaped, text)
 
 
 def in_file(data: str, change: Change, mime_type: str = "") -> str:
@@ -116,7 +151,8 @@ def in_file(data: str, change: Change, mime_type: str = "") -> str:
 def in_bytes(data: bytes, change: Change, mime_type: str | None = None) -> bytes:
     r"""Change the text that the bytes of a file hold.
 
-    A text may be in UTF-8, UTF-16 or UTF-32, or in an encoding of one byte for each character. A text inside
+    A text may be in UTF-8, UTF-16 or UTF-32, or in an encoding with ASCII and one byte for each character,
+    such as Latin-1. A text inside
     a binary file, such as a picture, cannot be replaced: if the change affects it, the result is
     `[redacted]`. For a file that cannot be read, the result is a note with its size and hash. That is each
     compressed or packed file, and, if `mime_type` is known, each binary file that is no picture, sound or
@@ -144,7 +180,7 @@ def in_bytes(data: bytes, change: Change, mime_type: str | None = None) -> bytes
         return data if changed == text else mark + changed.encode(encoding, "surrogatepass")
     if mime_type is not None and _is_unreadable(data, mime_type.lower()):
         return _note(data, mime_type or "bytes")
-    if len(data) < FILE and _text(data.replace(b"\0", b"")) is None:
+    if mime_type is None and len(data) < FILE and _text(data.replace(b"\0", b"")) is None:
         return data
     # A binary file may hold text, but its format is unknown, so the text cannot be replaced in place.
     inside = [

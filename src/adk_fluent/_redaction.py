@@ -13,11 +13,12 @@ import json
 import os
 import re
 from collections.abc import Iterable, Mapping
+from functools import partial
 from itertools import count
 from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
-from adk_fluent._encodings import SHORTEST_ENCODED, in_file, in_text
+from adk_fluent._encodings import SHORTEST_ENCODED, in_escapes, in_file, in_text
 
 REDACTED: Final = "[redacted]"
 
@@ -122,10 +123,11 @@ class Redactor:
     is distinctive: six characters with letters and digits, eight with signs, or sixteen. It replaces an
     ordinary word, such as `user`, only under its key. Numbers under keys like `tokens` are counts and stay.
 
-    It also reads texts in base64, in `data:` URIs and with escapes, and files in base64 under `data` beside
-    a `mime_type`, in any encoding of Unicode or of one byte for each character. If a binary file such as a
-    picture holds a secret, it replaces the whole file. It leaves out a file that is compressed, packed or
-    encrypted; see `adk_fluent._encodings.in_bytes`. It does not read the text that a picture shows.
+    It also reads texts in base64, in `data:` URIs and with escapes of JSON, URLs or HTML, and files in base64
+    under `data` beside a `mime_type`, in any encoding of Unicode, and in any with ASCII and one byte for each
+    character. If a binary file such as a picture holds a secret, it replaces the whole file. It leaves out a
+    file that is compressed, packed or encrypted; see `adk_fluent._encodings.in_bytes`. It does not read the
+    text that a picture shows.
 
     The time is proportional to the size of the text, however many values are known.
 
@@ -229,7 +231,8 @@ class Redactor:
 
     # --- texts ------------------------------------------------------------------------------------
 
-    def _text(self, text: str) -> str:
+    def _text(self, text: str, levels: int = 4) -> str:
+        """Redact a text; `levels` is how many times escapes may stand in escapes."""
         if text[:1] in ("{", "[") or text.lstrip()[:1] in ("{", "["):
             try:
                 parsed = json.loads(text)
@@ -240,7 +243,9 @@ class Redactor:
         if len(text) < 4:
             return text
         if len(text) >= SHORTEST_ENCODED:
-            text = in_text(text, self._text)
+            text = in_text(text, partial(self._text, levels=levels))
+        if levels and len(text) >= SHORTEST_ENCODED:
+            text = in_escapes(text, partial(self._text, levels=levels - 1), partial(self._text, levels=0))
         text = _without_issued(self._without_known(self._without_named(text)))
         return _SCHEME.sub(_without_scheme, _without_user_in(text))
 

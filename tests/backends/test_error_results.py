@@ -8,12 +8,14 @@ import pickle
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
 from google.adk.sessions import InMemorySessionService
+from google.adk.sessions.sqlite_session_service import SqliteSessionService
 from pydantic import BaseModel
 
 from adk_fluent import Agent, S, errors, gate
@@ -32,6 +34,7 @@ from adk_fluent.errors import (
     ToolError,
 )
 from adk_fluent.expr.base import Expr
+from adk_fluent.state import declares
 from adk_fluent.testing import call_tool, mock_backend
 from tests.backends.support import Hang, raises_from, replies, script, seen
 from tests.limits import in_thread
@@ -167,6 +170,26 @@ async def test_a_store_that_fails() -> None:
     assert result is not None
     assert result.state == {"k": "ok"}
     assert (result.session_id, service.reads) == ("s", 0)
+
+
+async def test_a_value_that_a_store_cannot_write_is_named(tmp_path: Path) -> None:
+    """The error of a database names the key of such a value, and the step that wrote it."""
+
+    @declares(reads=[], writes=["page"])
+    def fetch(state: Any) -> dict[str, bytes]:
+        return {"page": b"\xff"}
+
+    held: list[object] = []
+    held.append(held)
+    told = "cannot store state key 'page'"
+    for steps, state, says in (
+        (S.fn(fetch) >> A, {"n": 1}, f"{told}, which 'fn' wrote: "),
+        (S.set(n=2) >> A, {"n": 1, "page": held}, f"{told}: "),
+    ):
+        service = SqliteSessionService(str(tmp_path / "s.db"))
+        with pytest.raises(SessionStoreError) as caught:
+            await steps.run("hi", backend=script(), session_service=service, state=state)
+        assert says in str(caught.value)
 
 
 async def test_ask_holds_what_cannot_be_an_answer() -> None:

@@ -254,6 +254,8 @@ ANSWERS: dict[str, tuple[list[Json], str]] = {
     "data_in_a_message": ([message(data({"total": 5}))], '{"total": 5}'),
     "data_in_a_status": ([NOTE, status("completed", data({"total": 5}))], '{"total": 5}'),
     "file": ([NOTE, artifact("a", text("The bill."), FILE), DONE], "The bill."),
+    "letters_in_data": ([artifact("a", data({"größe": "é🙂"})), DONE], '{"größe": "é🙂"}'),
+    "empty_at_last": ([artifact("a", text("Paid.")), artifact("a", text(""), append=True), DONE], "Paid."),
 }
 FAILURES: dict[str, tuple[list[Json], str]] = {
     "notes_alone": ([NOTE, status("completed")], "it gave no answer"),

@@ -132,7 +132,7 @@ def words(parts: Parts) -> str:
     told, parts = "", [part for part in parts if part[0] != "file"]
     for kind, group in itertools.groupby(parts, lambda part: part[0]):
         for said in ["".join(part[1] for part in group)] if kind == "text" else [each[1] for each in group]:
-            shown = said if kind == "text" else json.dumps(said)
+            shown = said if kind == "text" else json.dumps(said, ensure_ascii=False)
             told += "\n" * bool(told and shown and not told.endswith("\n")) + shown
     return told
 

@@ -253,11 +253,16 @@ def words(parts: Iterable[types.Part]) -> str:
     text, is_data = "", False
     for part in parts:
         now_data = sdk.is_data(part)
-        said = json.dumps(sdk.data_in(part)) if now_data else (part.text or "") if _is_plain(part) else ""
+        said = _json(sdk.data_in(part)) if now_data else (part.text or "") if _is_plain(part) else ""
         if said:
             text += "\n" * bool(text and (is_data or now_data) and not text.endswith("\n")) + said
             is_data = now_data
     return text
+
+
+def _json(data: object) -> str:
+    """Data as a model reads them: letters of all languages as they are."""
+    return json.dumps(data, ensure_ascii=False)
 
 
 def readings(parts: Iterable[types.Part]) -> list[str]:
@@ -268,9 +273,9 @@ def readings(parts: Iterable[types.Part]) -> list[str]:
     """
     parts = list(parts)
     data = [sdk.data_in(part) for part in parts if sdk.is_data(part)]
-    several = [json.dumps(data)] if len(data) > 1 else []
+    several = [_json(data)] if len(data) > 1 else []
     text = words(part for part in parts if not sdk.is_data(part))
-    return [*(json.dumps(each) for each in data), *several, *([text] if text or not data else [])]
+    return [*map(_json, data), *several, *([text] if text or not data else [])]
 
 
 def state_in(metadata: Mapping[str, Any] | None) -> str:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import copy
+import json
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from traceback import walk_tb
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from google.adk.errors.already_exists_error import AlreadyExistsError
+from google.adk.events.event import Event
 from google.adk.sessions import BaseSessionService
+from pydantic_core import to_json
 
 from adk_fluent.backends.adk.events.branch_sessions import really
 from adk_fluent.errors import (
@@ -69,7 +73,36 @@ def _told(error: Exception, service: BaseSessionService, session_id: object) -> 
             f"{store} cannot reach the database of session {session_id!r}: {kept} "
             "Send the prompt again when the database answers."
         )
-    return SessionStoreError(f"{store} failed with session {session_id!r}: {kept}")
+    refused = _refused_value(error)
+    where = f" and cannot store {refused}" if refused else ""
+    return SessionStoreError(f"{store} failed with session {session_id!r}{where}: {kept}")
+
+
+def _refused_value(error: Exception) -> str | None:
+    """The key and the writer of the state that a store could not write; `None` if it was something else."""
+    for frame, _ in walk_tb(error.__traceback__):
+        if not isinstance(frame.f_locals.get("self"), BaseSessionService):
+            continue
+        event = frame.f_locals.get("event")
+        is_event = isinstance(event, Event)
+        state: object = event.actions.state_delta if is_event else frame.f_locals.get("state")
+        if not isinstance(state, dict):
+            continue
+        for key, value in cast("dict[str, object]", state).items():
+            if not _can_be_written(value, plainly=isinstance(error, TypeError)):
+                return f"state key {key!r}" + (f", which {event.author!r} wrote" if is_event else "")
+    return None
+
+
+def _can_be_written(value: object, *, plainly: bool) -> bool:
+    """Whether a value can be copied and written as JSON; `plainly` as JSON alone, as older releases do."""
+    try:
+        to_json(copy.deepcopy(value))
+        if plainly:
+            json.dumps(value)
+    except Exception:  # noqa: BLE001  # a value may raise anything
+        return False
+    return True
 
 
 _STALE: Final = ("stale session", "modified in storage since")

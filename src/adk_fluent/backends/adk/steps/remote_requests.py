@@ -159,7 +159,7 @@ def _as_said(request: Event, answer: Event) -> Event:
         if response.id in worded:
             given = answer_in(response)
             said = ("yes" if given else "no") if isinstance(given, bool) else given
-            words = said if isinstance(said, str) else json.dumps(said)
+            words = said if isinstance(said, str) else json.dumps(said, ensure_ascii=False)
             response.name, response.response = INPUT_OF_OTHERS, {"result": words}
     return copy
 

@@ -230,7 +230,7 @@ class ScriptedLlm(BaseLlm):
             return _said(response)
         if isinstance(response, Mapping):
             values = dict(cast("Mapping[str, Any]", response))
-            answer = _text(json.dumps(values))
+            answer = _text(json.dumps(values, ensure_ascii=False))
             if (keys := self._keys) is not None:
                 written = {keys.get(name, name): value for name, value in values.items()}
                 answer.custom_metadata = {_STATE: written}
