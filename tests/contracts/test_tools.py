@@ -13,7 +13,7 @@ from google.genai.types import FunctionDeclaration
 from pydantic import BaseModel
 
 from adk_fluent import Agent, C, P, RemoteAgent, S, T
-from adk_fluent.contracts import check_descriptions
+from adk_fluent.contracts import check_all, check_descriptions
 from adk_fluent.expr.base import Expr
 
 CLERK = Agent("clerk").instruct("Help.")
@@ -137,3 +137,17 @@ def test_a_tool_is_noted_once_and_without_its_resources() -> None:
         "clerk has the tool '_bare' without a docstring"
     ]
     assert messages(CLERK.tool(cast(Any, untyped)).inject(city="Rome", seats=1)) == []
+
+
+def _deep(callback_context: Any) -> None:
+    callback_context.state["seen"] = callback_context.state["deep"]
+
+
+def test_a_key_that_an_agent_in_a_tool_reads_names_that_agent() -> None:
+    """The finding names the way to an agent that is in a tool of a tool, and the line of its code."""
+    inner = Agent("inner").instruct("Use {missing}.").before_agent(_deep)
+    middle = Agent("middle").tools(T.agent(inner))
+    found = {one.key: str(one) for one in check_all(Agent("outer").tools(T.agent(middle))).issues}
+    line = _deep.__code__.co_firstlineno + 1
+    assert 'a tool of outer reads "missing" (middle.inner): ERROR' in found["missing"]
+    assert f'reads "deep" (middle.inner, test_tools.py, line {line}): ERROR' in found["deep"]

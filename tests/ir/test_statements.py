@@ -166,8 +166,8 @@ def updates(tool_context: Any) -> None:
     tool_context.state.update({"k": 1}, l=2)
 
 
-def removes(tool_context: Any) -> None:
-    """Writes a key and takes it away."""
+def empties(tool_context: Any) -> None:
+    """Writes a key and empties it: ADK keeps the key, and its placeholder is empty text."""
     tool_context.state["k"] = 1
     tool_context.state["k"] = None
 
@@ -291,7 +291,7 @@ SHAPES: dict[str, tuple[Callable[[Any], object], str]] = {
     "a tool that counts": (counts, "n? +n"),
     "a tool that adds": (adds, "n! +n"),
     "a tool that updates": (updates, "+k +l"),
-    "a tool that removes": (removes, "-k"),
+    "a tool that empties": (empties, "+k"),
 }
 HIDDEN: dict[str, Callable[[Any], object]] = {
     "the whole state": lambda s: len(s),

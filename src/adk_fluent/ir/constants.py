@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import dis
 import re
 import string
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum
-from types import ModuleType
+from functools import lru_cache
+from types import FunctionType, ModuleType
 from typing import Any, Final, NamedTuple, cast
 
 from adk_fluent.ir.state_keys import StateFieldRef
@@ -79,8 +81,33 @@ def _attribute(owner: object, name: str) -> object:
         return vars(owner).get(name)
     if is_dataclass(owner) and cast(Any, owner).__dataclass_params__.frozen:
         return getattr(owner, name, None) if any(one.name == name for one in fields(owner)) else None
-    named = cast(Any, owner) if isinstance(owner, tuple) else ()
-    return getattr(named, name) if name in getattr(named, "_fields", ()) else None
+    if isinstance(owner, tuple):
+        named = cast(Any, owner)
+        return getattr(named, name) if name in getattr(named, "_fields", ()) else None
+    return _of_object(owner, name)
+
+
+def _of_object(owner: object, name: str) -> object:
+    """A constant of an object: an attribute of its class, or one that only `__init__` sets."""
+    own: dict[str, object] = getattr(owner, "__dict__", {})
+    if name in own:
+        value = own[name]
+        return value if isinstance(value, str | Enum) and name not in _reset(type(owner)) else None
+    held = _attribute(type(owner), name)
+    return cast(object, held) if isinstance(held, str | Enum | tuple | frozenset | StateFieldRef) else None
+
+
+@lru_cache(maxsize=256)
+def _reset(kind: type) -> frozenset[str]:
+    """The attributes that methods of a class set, except those that make the object."""
+    methods = [one for base in kind.__mro__ for one in vars(base).values() if isinstance(one, FunctionType)]
+    return frozenset(
+        each.argval
+        for one in methods
+        if one.__name__ not in ("__init__", "__post_init__", "model_post_init")
+        for each in dis.get_instructions(one)
+        if each.opname == "STORE_ATTR"
+    )
 
 
 def _as_text(value: object) -> str | None:

@@ -143,7 +143,8 @@ class Sighting(Frozen):
         where: file and line.
         level: for reads, the effect of a missing key. `required`: every call reads it; `lenient`: only some
             calls do; `optional`: the function expects that it may be missing.
-        always: for writes, True if the key is set after every call that returns.
+        always: for writes, True if the key is set after every call that returns; for removals, True if the
+            key is gone then.
     """
 
     key: str
@@ -169,6 +170,7 @@ class Sightings(Frozen):
         gives: True if the source shows every change of the state by its results, which may be events.
         returns_known: True if the source shows the keys of every dict that it returns.
         by_state: True if its result depends on the state alone.
+        removes: the places where it removes keys of the state.
     """
 
     reads: tuple[Sighting, ...] = ()
@@ -178,6 +180,7 @@ class Sightings(Frozen):
     gives: bool = False
     returns_known: bool = False
     by_state: bool = False
+    removes: tuple[Sighting, ...] = ()
 
 
 NO_SIGHTINGS: Final = Sightings()

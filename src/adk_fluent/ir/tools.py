@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Iterable
 from dis import get_instructions
 from functools import partial
@@ -10,7 +11,7 @@ from inspect import unwrap
 from types import CodeType, FunctionType
 from typing import Any, Final, cast
 
-from adk_fluent.ir.base import Node
+from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.frozen import Frozen, frozen
 from adk_fluent.ir.functions import (
     NO_ACCESS,
@@ -119,12 +120,31 @@ def _is_called(function: object) -> bool:
 def tool_reads(tool: object, touched: Access) -> KeyReads:
     """The keys that a tool reads.
 
-    A key that only its source shows is `lenient`, because the model may never call the tool.
+    A key that only its source shows is `lenient`, because the model may never call the tool. If an agent in
+    the tool reads a key, the place starts with the name of that agent: `outer.inner, agents.py, line 3`.
     """
     functions = [getattr(part, "func", part) for part in innermost(tool)] if touched.reads else []
     shown = [fn for fn in functions if (hasattr(fn, "__code__") or _is_called(fn)) and said(fn) is None]
     places = {read.key: read for read in declared(shown, "tool", "lenient")}
-    return (places.get(key) or KeyRead(key, "tool") for key in sorted(touched.reads))
+    within = _agents_that_read(agents_inside([tool])) if touched.reads else {}
+    return (
+        places.get(key) or KeyRead(key, "tool", where=within.get(key, "")) for key in sorted(touched.reads)
+    )
+
+
+def _agents_that_read(bodies: Iterable[Node]) -> dict[str, str]:
+    """For each key, the agent inside a tool that reads it, and the place in its source if that is known."""
+    found: dict[str, str] = {}
+    for node in (node for body in bodies for node in walk(body)):
+        name = node.name or node.label
+        for read in node.key_reads():
+            inner = read.via == "tool" and read.where and not _IS_PLACE(read.where)
+            where = f"{name}.{read.where}" if inner else ", ".join(filter(None, (name, read.where)))
+            found.setdefault(read.key, where)
+    return found
+
+
+_IS_PLACE: Final = re.compile(r"[^,]+, line \d").match
 
 
 def is_idempotent(tool: object) -> bool:

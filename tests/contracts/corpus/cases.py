@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Annotated, Any, Literal
 
+from google.adk.utils.instructions_utils import inject_session_state
 from pydantic import BaseModel
 
 from adk_fluent.config import ExecutionConfig
@@ -222,3 +224,51 @@ def by_intent(context: Any) -> str:
 
 def measure(callback_context: Any) -> None:
     callback_context.state["size"] = len(callback_context.state["draft"])
+
+
+def load_or_none(callback_context: Any) -> None:
+    try:
+        callback_context.state["topic"] = int(callback_context.user_id)
+    except ValueError:
+        callback_context.state["topic"] = None
+
+
+def load_or_leave(callback_context: Any) -> None:
+    with suppress(ValueError):
+        callback_context.state["topic"] = int(callback_context.user_id)
+
+
+def note_all(callback_context: Any) -> None:
+    found: dict[str, object] = {"topic": "tea"}
+    if callback_context.user_id:
+        found["user"] = callback_context.user_id
+    callback_context.state.update(found)
+
+
+def note_both(callback_context: Any) -> None:
+    for key in ("topic", "tone"):
+        keep(callback_context, key)
+
+
+def keep(ctx: Any, key: str = "note") -> None:
+    ctx.state[key] = "tea"
+
+
+class Keeper:
+    """A callback with a key of its own."""
+
+    KEY = "topic"
+
+    def __call__(self, callback_context: Any) -> None:
+        self._save(callback_context)
+
+    def _save(self, ctx: Any) -> None:
+        ctx.state[self.KEY] = "tea"
+
+
+def forget_draft(callback_context: Any) -> None:
+    callback_context.session.state.pop("draft", None)
+
+
+async def by_template(ctx: Any) -> str:
+    return await inject_session_state("Improve {draft} for {user:tier?}.", ctx)

@@ -52,16 +52,20 @@ from tests.contracts.corpus.cases import (
     Shop,
     Ticket,
     approved,
+    by_template,
     count_pieces,
     count_words,
     create_ticket,
+    forget_draft,
     get_news,
     get_weather,
     good_enough,
     is_large,
     is_urgent,
+    load_or_leave,
     load_tickets,
     look_up,
+    note_all,
     note_topic_at_times,
     show_draft,
     take_index,
@@ -630,6 +634,10 @@ _add(
 _add("error", "read-before-write", "never: by a lambda", classifier >> helper.proceed_if(lambda s: s["urgent"]), "route", "urgent")
 _add("warn", "loop-runs-to-limit", "a lambda with a default", Loop(writer, max_iterations=2).until(lambda s: s.get("score", 0) > 7), "loop", "score")
 _add("warn", "unresolved-template-var", "may: a callback on one path", Agent("a").before_agent(note_topic_at_times).instruct("{topic}"), "a", "topic")
+_add("warn", "unresolved-template-var", "may: a callback that swallows an error", Agent("a").before_agent(load_or_leave).instruct("{topic}"), "a", "topic")
+_add("warn", "unresolved-template-var", "may: a key of a dict on one path", Agent("a").before_agent(note_all).instruct("{user}"), "a", "user")
+_add("error", "unresolved-template-var", "never: removed by a callback", writer >> helper.before_agent(forget_draft) >> _reads("draft"), "reader", "draft")
+_add("error", "read-before-write", "never: in the template of a function", classifier >> Agent("a").instruct(by_template), "a", "draft")
 _add("warn", "unresolved-template-var", "may: a function on one path", writer >> Pipeline(lambda state: {"x": 1} if state["draft"] else {}) >> _reads("x"), "reader", "x")
 _add("info", "unknown-access", "a predicate", classifier >> helper.proceed_if(lambda state: len(state) > 3), "route")
 

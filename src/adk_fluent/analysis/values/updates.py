@@ -100,11 +100,18 @@ def call_hooks(state: Knowledge, step: Step) -> None:
 
 
 def maybe_write(state: Knowledge, step: Step, seen: Sightings, *, always: bool = False) -> None:
-    """Apply the writes that the source of a function shows.
+    """Apply the writes and removals that the source of a function shows.
 
     Args:
         always: true if the function runs each time, so the keys that all its paths write are present.
     """
+    for one in seen.removes:
+        if one.always and always:
+            state.remove(one.key, step)
+        elif not (fact := state.get(one.key)).mask & ABSENT:
+            made = fact.with_mask(fact.mask | ABSENT)
+            made.removed_by = step
+            state.set(one.key, made)
     for one in seen.writes:
         if one.always and always:
             state.set(one.key, written_fact(step, of=(ANYBODY,)))
