@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from google.adk import agents as adk_agents
 from google.adk.agents import LlmAgent
-from google.adk.tools import FunctionTool
+from google.adk.tools import FunctionTool, google_search
 from google.adk.tools import exit_loop as adk_exit_loop
+from google.adk.tools.agent_tool import AgentTool
 from google.adk.tools.base_tool import BaseTool
 from pydantic import BaseModel
 
@@ -336,6 +337,26 @@ async def test_what_two_native_runs_do_differently_is_not_compared_and_said() ->
     (line,) = await run_alike(native, adopt(other))
     assert "Sort." in line
     assert "Drop." in line
+
+
+def test_agents_in_tools_are_checked_but_for_the_state_of_their_caller() -> None:
+    """A tool that only Gemini runs, names, and loops; what is in state only the whole project says."""
+    kid = LlmAgent(name="kid_agent", model="openai/gpt-4o", instruction="Help.")
+    inner = LlmAgent(
+        name="inner",
+        model="openai/gpt-4o",
+        instruction="Ask kd_agent about {a}.",
+        tools=[google_search],
+        sub_agents=[kid],
+    )
+    middle = LlmAgent(name="middle", instruction="Ask.", tools=[AgentTool(agent=inner)])
+    endless = shell("LoopAgent", "endless", LlmAgent(name="again", instruction="Say {nothing?}."))
+    tools: Any = [AgentTool(agent=middle), AgentTool(agent=endless)]
+    report = adopt(LlmAgent(name="hub", instruction="Ask `midle`.", tools=tools)).check()
+    found = {(issue.code, issue.agent) for issue in (*report.errors, *report.warnings)}
+    assert {("gemini-tool", "inner"), ("misnamed-agent", "inner"), ("misnamed-agent", "hub")} < found
+    assert "endless" in {agent for _, agent in found}
+    assert [issue.agent for issue in report.errors if issue.key] == ["hub"]  # for {a}, once
 
 
 class Trip(BaseModel):

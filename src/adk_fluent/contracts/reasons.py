@@ -13,7 +13,7 @@ from adk_fluent.analysis.plan import Step, branch_names
 from adk_fluent.analysis.values.fact import ABSENT, STATUS, Fact, Reason, Why
 from adk_fluent.analysis.values.kinds import named
 from adk_fluent.ir.base import Node
-from adk_fluent.ir.execution import PerItem
+from adk_fluent.ir.execution import PerItem, Repeated
 from adk_fluent.ir.functions import shown_around, shown_by
 from adk_fluent.ir.keys import Via
 from adk_fluent.ir.nodes import TransformNode, agent_of
@@ -237,8 +237,7 @@ def why_may(read: Read, facts: Facts) -> str:
     key, step = read.key, read.step
     remedy = f"Give it a value before with {_default(key)}{_optional(read)}."
     if read.only_first_missing:
-        later = names_of([w for w in facts.writers.get(key, ()) if w is not step][:3]) or step.name
-        return f'"{key}" is written by {later} later in the loop: in the first round it is missing.\n{remedy}'
+        return f"{_later(key, step, facts)}\n{remedy}"
     fact = cast(Fact, read.doubt)
     if fact.why is not None and fact.why.reason == "null":
         remedy = f"Put {_default(key)} after {fact.why.step.name}{_optional(read)}."
@@ -253,6 +252,17 @@ def why_may(read: Read, facts: Facts) -> str:
         how, when = ("is", " again") if certain else ("may be", "")
         return f'"{key}" {how} removed by {fact.removed_by.name} before {step.name} runs{when}.\n{remedy}'
     return f'"{key}" is in state only some of the times that {step.name} runs.\n{remedy}'
+
+
+def _later(key: str, step: Step, facts: Facts) -> str:
+    """Who writes a key only after its reader has run: later in a loop, or after a hand-over."""
+    later = names_of([writer for writer in facts.writers.get(key, ()) if writer is not step][:3])
+    if any(isinstance(outer.node.runs, Repeated) for outer in step.above()):
+        return (
+            f'"{key}" is written by {later or step.name} later in the loop: in the first round it is missing.'
+        )
+    who = f"{later}, which runs after {step.name}" if later else f"{step.name} itself, after it reads it"
+    return f'"{key}" is written by {who}: it is missing when {step.name} runs first.'
 
 
 _MAY_REASONS: Final[Mapping[Reason, str]] = {

@@ -307,9 +307,11 @@ class Adopted(Frozen):
 
     Attributes:
         tools: tools that run agents, each with the state keys that these agents use.
+        agents: the trees of these agents.
     """
 
     tools: tuple[tuple[object, Access], ...] = ()
+    agents: tuple[object, ...] = ()
 
     def inside(self, tool: object) -> Access | None:
         """The state keys that the agents inside a tool use; `None` if the tool runs no agents."""

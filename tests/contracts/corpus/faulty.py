@@ -533,6 +533,7 @@ for what, text in (
     ("in a call", "Call transfer_to_agent(agent_name='billing_agents_desk')."),
 ):
     _add("warn", "misnamed-agent", what, Agent("boss").instruct(text).delegate(_billing, _refund), "boss")
+_add("warn", "misnamed-agent", "an agent in a tool", Agent("boss").instruct("Ask serch_agent first.").tools(T.agent(Agent("search_agent").instruct("Search."))), "boss")
 _add("warn", "misnamed-agent", "beside it", Agent("boss").delegate(Agent("a_desk").instruct("Else transfer to b_dek."), Agent("b_desk")), "a_desk")
 for what, model, tools in (
     ("search and Claude", "claude-sonnet-4-5", T.google_search()),
@@ -542,6 +543,7 @@ for what, model, tools in (
     _add("error", "gemini-tool", what, Agent("a", cast("Any", model)).tools(tools), "a")
 _add("error", "gemini-tool", "code execution", Agent("a", "openai/gpt-4o").code_executor(BuiltInCodeExecutor()), "a")
 _add("error", "gemini-tool", "the model of the agent above", Agent("boss", "claude-sonnet-4-5").delegate(Agent("a").tools(T.google_search()).isolate()), "a")
+_add("error", "gemini-tool", "in an agent that a tool runs", Agent("boss", "gemini-2.5-flash").tools(T.agent(Agent("a", "openai/gpt-4o").tools(T.google_search()))), "a")
 
 for what, expression in (
     ("a delegate in text", Agent("boss").returns(Ticket).delegate(helper)),

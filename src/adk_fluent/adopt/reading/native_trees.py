@@ -188,14 +188,17 @@ class Reading:
             del values["mode"]  # its parent has set it
         if (config := values.pop("generate_content_config", None)) is not None:
             values |= _config(config)
-        inside: list[tuple[object, Access]] = []
+        inside: list[tuple[object, Node]] = []
         if tools := [tool for tool in values.pop("tools", ()) if not _is_added(tool, agent)]:
             values["tools"] = tuple(map(_tool, tools))
             for tool in tools:
                 if isinstance(tool, AgentTool):
-                    inside.append((tool, access_of(Reading({}).whole(tool.agent))))
+                    inside.append((tool, Reading({}).whole(tool.agent)))
         children = tuple(self.agent(child) for child in agent.sub_agents)
-        notes = Annotations(adopted=Adopted(tuple(inside))) if inside else _ADOPTED
+        used = Adopted(
+            tuple((tool, access_of(body)) for tool, body in inside), tuple(body for _, body in inside)
+        )
+        notes = Annotations(adopted=used) if inside else _ADOPTED
         return AgentNode(name=agent.name, annotations=notes, children=children, **values)
 
 

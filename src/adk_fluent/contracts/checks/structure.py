@@ -25,7 +25,7 @@ from adk_fluent.ir.execution import HandOver, InOrder, InParallel
 from adk_fluent.ir.frozen import use_of
 from adk_fluent.ir.graph import resolve_names, transfers
 from adk_fluent.ir.nodes import agent_of
-from adk_fluent.ir.tools import confirms, tool_name
+from adk_fluent.ir.tools import agents_inside, confirms, tool_name
 from adk_fluent.spelling import Spelling
 
 # --- depth ----------------------------------------------------------------------------------------
@@ -133,7 +133,8 @@ def _unknown_names(step: Step, names: set[str], facts: Facts) -> Iterator[Contra
 def _misnamed(step: Step, facts: Facts) -> Iterator[ContractIssue]:
     """Report names in an instruction that look like a delegate but belong to no agent."""
     targets = [other.name for other in hand_over_targets(step)]
-    if not targets:
+    called = _agents_as_tools(step)
+    if not targets and not called:
         return
     text = _PLACEHOLDER.sub(" ", "\n".join(step.node.templates))
     handed = {name for found in _HANDED.findall(text) for name in found if name}
@@ -143,13 +144,13 @@ def _misnamed(step: Step, facts: Facts) -> Iterator[ContractIssue]:
     tools = step.node.tools
     known = {name for one in facts.steps for name in (one.name, one.origin)} | {*facts.writers, *facts.state}
     known |= {read.key for read in facts.reads} | {tool_name(tool) for tool in tools}
-    spelling = Spelling(targets)
+    spelling = Spelling([*targets, *called])
     for name in names:
         meant = spelling.meant(name)
         if name in known or (meant is not None and not _is_slip(name, meant)):
             continue
         named = name.casefold().endswith("agent") and None not in map(tool_name, tools)
-        if meant is not None or (name in handed and (named or not tools)):
+        if meant is not None or (targets and name in handed and (named or not tools)):
             yield issues.MisnamedAgent(
                 agent=step.name,
                 message=f'The instruction of {step.name} names "{name}", and no agent is called so',
@@ -157,6 +158,17 @@ def _misnamed(step: Step, facts: Facts) -> Iterator[ContractIssue]:
                 if meant
                 else f"{step.name} can hand over to {at_most_three(targets)}.",
             )
+
+
+def _agents_as_tools(step: Step) -> list[str]:
+    """The names of the agents that a model calls as tools."""
+    adopted = step.node.annotations.adopted
+    return [
+        name
+        for tool in step.node.given.get("tools", ())
+        if agents_inside([tool]) or (adopted is not None and adopted.inside(tool) is not None)
+        if (name := tool_name(tool)) is not None
+    ]
 
 
 def _is_slip(name: str, meant: str) -> bool:

@@ -16,12 +16,13 @@ from adk_fluent.analysis.plan import Step, at_most_three, hand_over_targets
 from adk_fluent.context.spec import Context
 from adk_fluent.contracts import issues
 from adk_fluent.contracts.checks.resources import declared_functions
-from adk_fluent.contracts.registry import check
+from adk_fluent.contracts.registry import built_in_checks, check
 from adk_fluent.contracts.report import ContractIssue, Severity
+from adk_fluent.ir.base import Node
 from adk_fluent.ir.execution import ByModel
 from adk_fluent.ir.nodes import agent_of
 from adk_fluent.ir.resources import wanted
-from adk_fluent.ir.tools import innermost, tool_name
+from adk_fluent.ir.tools import agents_inside, innermost, tool_name
 from adk_fluent.state.answers import returned_type
 
 _ONLY_GEMINI: Final = frozenset(
@@ -163,6 +164,27 @@ def _is_of_another(model: str) -> bool:
     return "gemini" not in model.casefold() and (
         (provider in _OTHERS and bool(name)) or model.casefold().startswith(("claude-", "gpt-"))
     )
+
+
+# --- agents in tools ---------------------------------------------------------------------------------
+
+
+@check(place=206)
+def check_agents_in_tools(root: object) -> list[ContractIssue]:
+    """Report errors and warnings of agents that tools run, except those about keys of the caller's state."""
+    trees: dict[int, Node] = {}
+    for step in analyse(root).steps:
+        adopted = step.node.annotations.adopted
+        inside = (*agents_inside(step.node.given.get("tools", ())), *(adopted.agents if adopted else ()))
+        trees |= {id(tree): tree for tree in inside if isinstance(tree, Node)}
+    return [
+        found
+        for tree in trees.values()
+        for facts in [Facts(tree, open_state=True)]
+        for find in built_in_checks()
+        for found in find(facts)
+        if found.key is None and found.severity is not Severity.INFO
+    ]
 
 
 # --- earlier tool calls ---------------------------------------------------------------------------
