@@ -45,13 +45,13 @@ def fault(error: ValueError, given: object) -> str:
     faults = [_Fault.of(problem, given) for problem in listed]
     if not faults[0].members:
         more = len(faults) - 1
-        return faults[0].said + (f" (and {more} more)" if more else "")
+        return faults[0].text + (f" (and {more} more)" if more else "")
     members: dict[str, str] = {}
     for found in faults:
         if found.union == faults[0].union and found.members:
-            members.setdefault(found.members[0], found.said)
-    said = [f"as {member}, {what}" for member, what in members.items()]
-    return "; ".join(said[:_MOST]) + ("; ..." if len(said) > _MOST else "")
+            members.setdefault(found.members[0], found.text)
+    texts = [f"as {member}, {what}" for member, what in members.items()]
+    return "; ".join(texts[:_MOST]) + ("; ..." if len(texts) > _MOST else "")
 
 
 _MOST: Final = 4
@@ -63,12 +63,12 @@ class _Fault:
     """One fault of a value.
 
     Attributes:
-        said: its description, with the path to it.
+        text: its description, with the path to it.
         members: the members of unions on the path.
         union: the path to the first of these unions.
     """
 
-    said: str
+    text: str
     members: tuple[str, ...]
     union: str
 
