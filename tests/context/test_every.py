@@ -211,7 +211,7 @@ def hold_what_is_shown(held: Held, chosen: Selection) -> None:
             assert said.author not in seen.excluded
     assert not spec.drops_calls or "tool({})" not in text(chosen.entries)
     for value in chosen.shown:
-        for said in entries if value.author in spec.made else ():
+        for said in entries if value.author in spec.extracted_keys else ():
             if said.text.startswith(("t", "A-", "B-")) and said.author != "me" and said.text in value.text:
                 assert seen.may_see(said.author)
                 assert seen.turns is None or said.turn > turn - seen.turns
@@ -247,7 +247,7 @@ def hold_what_is_written(held: Held, chosen: Selection, state: State) -> None:
     written = {key for key, _ in chosen.writes}
     left = spec.resolved(state)
     noted = left.noted(state, "Noted.").keys() if left else set[str]()
-    assert written <= spec.made
+    assert written <= spec.extracted_keys
     assert written | noted <= spec.access.writes
     anything = bool(held.scene.history)
     assert spec.surely_written(anything=anything) <= written | noted

@@ -36,7 +36,10 @@ ONLY_USER = SOME.__class__(history="some", authors=frozenset(), files=False)
         (C.select(author="a"), ContextView("some", frozenset({"a"}), user=False, files=False, unknown=True)),
         (C.select(author=["a", "user"]), ContextView("some", frozenset({"a"}), files=False, unknown=True)),
         (C.from_agents_windowed(a=1), ContextView("some", frozenset({"a"}), files=False, unknown=True)),
-        (C.distill(into="x"), ContextView("some", files=False, keys=("x",), unknown=True, made=True)),
+        (
+            C.distill(into="x"),
+            ContextView("some", files=False, keys=("x",), unknown=True, holds_model_text=True),
+        ),
         (C.extract(samples.Invoice, into="x"), C.distill(into="x").view()),
         # joined
         (C.default() + C.from_state("a"), ContextView(keys=("a",))),

@@ -38,7 +38,7 @@ class ModelWalk:
     Attributes:
         flow: the result.
         entered: composite → the state at its last start.
-        left: loop → states in which an agent ended it.
+        loop_exits: loop → states in which an agent ended it.
         gathered: composite and key → the facts about the key at the end of each round.
         shift: after a transfer, the depth of the target's own branch, and the branch of the transfer.
     """
@@ -46,7 +46,7 @@ class ModelWalk:
     def __init__(self, flow: Flow) -> None:
         self.flow = flow
         self.entered: dict[Step, Knowledge] = {}
-        self.left: dict[Step, list[Knowledge]] = {}
+        self.loop_exits: dict[Step, list[Knowledge]] = {}
         self.gathered: dict[tuple[Step, str], Gathered] = {}
         self.shift: tuple[int, Branch] = (0, ())
 
@@ -155,7 +155,7 @@ class ModelWalk:
     def _before_asking(self, step: Step, key: str, state: Knowledge) -> Fact:
         """The fact about a key for the instruction: the agent's context may have written it just before."""
         fact, spec = state.look(key), step.node.annotations.context
-        if isinstance(spec, Context) and key in spec.made:
+        if isinstance(spec, Context) and key in spec.extracted_keys:
             fact = fact.or_else(ANYBODY)
             fact.mask |= PRESENT
         return fact
@@ -238,9 +238,9 @@ class ModelWalk:
         loop = next((outer for outer in step.above() if isinstance(outer.node.runs, Repeated)), None)
         if loop is None or loop not in self.entered:
             return False
-        left = state.snapshot(self.entered[loop])
-        self._answer_or_leave(step, left)
-        self.left.setdefault(loop, []).append(left)
+        exit_state = state.snapshot(self.entered[loop])
+        self._answer_or_leave(step, exit_state)
+        self.loop_exits.setdefault(loop, []).append(exit_state)
         return True
 
     def _answer_or_leave(self, step: Step, state: Knowledge) -> None:

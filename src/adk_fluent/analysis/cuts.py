@@ -187,8 +187,8 @@ def _may_predate(read: Read, start: int, end: int) -> bool:
 
 
 def _made_between(fact: Fact, start: int, end: int) -> bool:
-    here = all(start <= writer.index < end for writer in fact.writers)
-    return fact.mask & STATUS == PRESENT and bool(fact.writers) and here
+    inside = all(start <= writer.index < end for writer in fact.writers)
+    return fact.mask & STATUS == PRESENT and bool(fact.writers) and inside
 
 
 def _old_values_read(step: Step) -> Iterator[str]:

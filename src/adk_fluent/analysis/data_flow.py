@@ -218,6 +218,6 @@ class Flow:
         """The authors whose words an earlier run of the session may have left in a key."""
         found = self._left.get(key)
         if found is None:
-            left = Fact(PRESENT, of=(WrittenIn(self.plan.root, key),))
-            found = self._left[key] = authors_of([left], self.plan.steps, self.keys)
+            any_write = Fact(PRESENT, of=(WrittenIn(self.plan.root, key),))
+            found = self._left[key] = authors_of([any_write], self.plan.steps, self.keys)
         return found

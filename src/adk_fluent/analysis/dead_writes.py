@@ -208,9 +208,9 @@ class _ReverseWalk:
     def loop(self, step: Step, ahead: Ahead, limits: Limits) -> None:
         """Pass a loop: after its body, the next step follows, or the body again."""
         if ahead:
-            kept = self._unread_in(ahead, range(step.index, step.end))
+            unread = self._unread_in(ahead, range(step.index, step.end))
             ahead.clear()
-            ahead.update(kept)
+            ahead.update(unread)
             self._read(step, ahead)
         self.in_order(step, ahead, limits)
 
@@ -219,9 +219,9 @@ class _ReverseWalk:
         ways: list[Ahead] = []
         for child in step.children:
             if self._matters(child):
-                beside = (range(step.index, child.index), range(child.end, step.end))
-                ways.append(self._unread_in(ahead, *beside))
-                self.pass_by(child, ways[-1], (*limits, *beside))
+                siblings = (range(step.index, child.index), range(child.end, step.end))
+                ways.append(self._unread_in(ahead, *siblings))
+                self.pass_by(child, ways[-1], (*limits, *siblings))
         if not step.node.runs.waits:
             _either(ahead, [*ways, *([_soonest(ahead)] if len(ways) < len(step.children) else ())])
             return

@@ -224,10 +224,10 @@ class _Walk(TransferWalk):
         """Pass one round; give the states in which the loop may end after it."""
         self.entered[step] = state
         self.sequence(step, scope)
-        left = [end.snapshot(state) for end in self.left.pop(step, ())]
+        exits = [end.snapshot(state) for end in self.loop_exits.pop(step, ())]
         if not scope.dead:
             self.reads(step, scope)
-        return [scope, *left]
+        return [scope, *exits]
 
     def _next(self, state: Knowledge, scope: Knowledge, known: Mapping[str, Fact]) -> Knowledge:
         """The state at the start of the next round, with the facts that all earlier rounds left."""
@@ -299,7 +299,7 @@ class _Walk(TransferWalk):
     def over_items(self, step: Step, state: Knowledge) -> None:
         self.reads(step, state)
         runs: execution.PerItem = step.node.runs
-        state.is_there(runs.items)
+        state.mark_present(runs.items)
         outside = state.fork()
         record_failure(self.flow.keys, outside, step.children[0], step)
         item_after = outside.get(runs.item_key)

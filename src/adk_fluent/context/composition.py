@@ -79,18 +79,18 @@ class Sum(_Joined):
                 given = yield from part.applied(given, scene)
         return given
 
-    def sees(self, given: ContextView) -> ContextView:
+    def view_after(self, given: ContextView) -> ContextView:
         sources = [part for part in self.parts if part.is_selection]
         if sources:
-            seen = [part.sees_in_sum(given) for part in sources]
+            views = [part.view_in_sum(given) for part in sources]
             if not any(part.always_selects for part in sources):  # then all of them may be absent
-                seen.append(given.perhaps())
-            given = any_of(seen)
+                views.append(given.perhaps())
+            given = any_of(views)
             if any(False in part.ways for part in sources):  # without its source, a part filters the whole
                 given = given.perhaps()
         for part in self.parts:
             if not part.is_selection:
-                given = given.through(part.sees(given))
+                given = given.through(part.view_after(given))
         return given
 
     def _inside(self, part: Context) -> str:
@@ -130,11 +130,11 @@ class Pipe(_Joined):
 
     @property
     def drops_calls(self) -> bool:
-        told = False
+        calls_are_text = False
         for part in self.parts:
-            if part.drops_calls and not told:
+            if part.drops_calls and not calls_are_text:
                 return True
-            told = told or part.tells_calls
+            calls_are_text = calls_are_text or part.writes_calls_as_text
         return False
 
     def applied(self, given: Selection, scene: Scene) -> Selecting:
@@ -144,11 +144,11 @@ class Pipe(_Joined):
             given = yield from part.piped(given, scene)
         return given
 
-    def sees(self, given: ContextView) -> ContextView:
+    def view_after(self, given: ContextView) -> ContextView:
         first, *others = self.parts
-        given = first.sees(given)
+        given = first.view_after(given)
         for part in others:
-            given = given.through(part.sees_piped(given))
+            given = given.through(part.view_when_piped(given))
         return given
 
 

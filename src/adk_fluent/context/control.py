@@ -38,12 +38,12 @@ class ConditionalContext(Context):
         return self.parts[0]
 
     def resolved(self, state: Mapping[str, Any], agent: str = "") -> Context | None:
-        held = (
+        applies = (
             bool(state.get(self.test))
             if isinstance(self.test, str)
             else holds(self.test, state, "C.when", agent)
         )
-        return self.spec.resolved(state, agent) if held else None
+        return self.spec.resolved(state, agent) if applies else None
 
     @property
     def ways(self) -> frozenset[bool]:
@@ -61,16 +61,16 @@ class ConditionalContext(Context):
     def only_adds(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]  # it is the same for any condition
         return self.spec.only_adds
 
-    def sees(self, given: ContextView) -> ContextView:
-        return any_of([self.spec.sees(given), given]).perhaps()
+    def view_after(self, given: ContextView) -> ContextView:
+        return any_of([self.spec.view_after(given), given]).perhaps()
 
-    def sees_piped(self, given: ContextView) -> ContextView:
+    def view_when_piped(self, given: ContextView) -> ContextView:
         if self.only_adds:
-            return self.spec.sees_piped(given)
-        return any_of([self.spec.sees_piped(given), given]).perhaps()
+            return self.spec.view_when_piped(given)
+        return any_of([self.spec.view_when_piped(given), given]).perhaps()
 
-    def sees_in_sum(self, given: ContextView) -> ContextView:
-        return self.spec.sees_in_sum(given).perhaps()
+    def view_in_sum(self, given: ContextView) -> ContextView:
+        return self.spec.view_in_sum(given).perhaps()
 
     def _touched(self) -> Access:
         if isinstance(self.test, str):

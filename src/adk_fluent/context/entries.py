@@ -275,15 +275,15 @@ def text(entries: Iterable[Entry]) -> str:
 
 def line(entry: Entry) -> str:
     """The text of one entry: `[author]: text`, with tool use and files in words."""
-    said = [entry.text] if entry.text else []
-    said += [f"(calls {call.name}({call.args}))" for call in entry.function_calls]
-    said += [f"({answer.name} gave {answer.result})" for answer in entry.function_responses]
-    said += [f"({file.name or 'attached'}: {file.mime_type})" for file in entry.files]
+    parts = [entry.text] if entry.text else []
+    parts += [f"(calls {call.name}({call.args}))" for call in entry.function_calls]
+    parts += [f"({answer.name} gave {answer.result})" for answer in entry.function_responses]
+    parts += [f"({file.name or 'attached'}: {file.mime_type})" for file in entry.files]
     # A text that closes the element could end with words that the model takes for instructions.
-    shown = " ".join(said).replace(f"</{TAG}", f"<\\/{TAG}")
+    text = " ".join(parts).replace(f"</{TAG}", f"<\\/{TAG}")
     if entry.kind == "state" and entry.author == TEMPLATE:
-        return shown
-    return f"[{'summary' if entry.kind == 'summary' else entry.author}]: {shown}"
+        return text
+    return f"[{'summary' if entry.kind == 'summary' else entry.author}]: {text}"
 
 
 def show(value: object) -> str:

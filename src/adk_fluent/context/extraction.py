@@ -41,8 +41,8 @@ class _Extraction(ModelOperation):
     def expected(self, given: Volume, answer: float) -> Expected:
         if given.tokens <= 0:
             return (), given
-        asked = self.one_request(self.model, self.prompt, given.tokens, answer)
-        return asked, Volume(0.0, question=given.question)  # the answer counts as a state value
+        requests = self.one_request(self.model, self.prompt, given.tokens, answer)
+        return requests, Volume(0.0, question=given.question)  # the answer counts as a state value
 
     @property
     def own_writes(self) -> frozenset[str]:
@@ -51,8 +51,8 @@ class _Extraction(ModelOperation):
     def surely_written(self, *, anything: bool) -> frozenset[str]:
         return self.own_writes if anything else frozenset()
 
-    def sees(self, given: ContextView) -> ContextView:
-        return replace(given.some(unknown=True).beside([self.into]), made=True)
+    def view_after(self, given: ContextView) -> ContextView:
+        return replace(given.some(unknown=True).beside([self.into]), holds_model_text=True)
 
 
 @frozen
@@ -72,11 +72,11 @@ class Extract(_Extraction):
     def asking(self, entries: Entries, scene: Scene) -> Asking:
         from pydantic import ValidationError
 
-        said = tuple(entry for entry in entries if entry.kind != "state")
-        if not said:
+        conversation = tuple(entry for entry in entries if entry.kind != "state")
+        if not conversation:
             return entries, ()
         schema = self.schema
-        answer = yield Ask(self.op, self.model, f"{self.prompt}\n\n{text(said)}", schema)
+        answer = yield Ask(self.op, self.model, f"{self.prompt}\n\n{text(conversation)}", schema)
         if answer is None:
             return entries, ()
         try:
@@ -84,7 +84,7 @@ class Extract(_Extraction):
         except ValidationError as error:
             yield Rejected(self.op, f"the answer does not fit {schema.__name__}: {error.errors()[0]['type']}")
             return entries, ()
-        return _replaced(entries, said, self.into, found.model_dump(mode="json"))
+        return _replaced(entries, conversation, self.into, found.model_dump(mode="json"))
 
 
 @frozen
@@ -97,17 +97,17 @@ class Distill(_Extraction):
     model: Any
 
     def asking(self, entries: Entries, scene: Scene) -> Asking:
-        said = tuple(entry for entry in entries if entry.kind != "state")
-        if not said:
+        conversation = tuple(entry for entry in entries if entry.kind != "state")
+        if not conversation:
             return entries, ()
-        answer = yield Ask(self.op, self.model, f"{self.prompt}\n\n{text(said)}")
-        return _replaced(entries, said, self.into, str(answer).strip()) if answer else (entries, ())
+        answer = yield Ask(self.op, self.model, f"{self.prompt}\n\n{text(conversation)}")
+        return _replaced(entries, conversation, self.into, str(answer).strip()) if answer else (entries, ())
 
 
-def _replaced(entries: Entries, said: Entries, into: str, value: object) -> Result:
-    """Replace the entries `said` by the value that a model found in them, and write it to state."""
-    made = replace(synthetic(said), kind="state", author=into, text=show(value))
-    return (*(entry for entry in entries if entry.kind == "state"), made), ((into, value),)
+def _replaced(entries: Entries, conversation: Entries, into: str, value: object) -> Result:
+    """Replace the entries `conversation` by the value that a model found in them, and write it to state."""
+    answer = replace(synthetic(conversation), kind="state", author=into, text=show(value))
+    return (*(entry for entry in entries if entry.kind == "state"), answer), ((into, value),)
 
 
 def _unfenced(answer: str) -> str:

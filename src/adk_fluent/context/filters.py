@@ -48,7 +48,7 @@ class EntryFilter(Context):
             entries = keep_pairs(given.entries, entries)
         return replace(given, entries=entries, untouched=given.untouched and self.neutral)
 
-    def sees(self, given: ContextView) -> ContextView:
+    def view_after(self, given: ContextView) -> ContextView:
         return given if self.neutral else given.some(unknown=True)
 
 
@@ -87,10 +87,10 @@ class Compact(EntryFilter):
         return compacted(entries, scene)
 
     @property
-    def tells_calls(self) -> bool:
+    def writes_calls_as_text(self) -> bool:
         return True
 
-    def sees(self, given: ContextView) -> ContextView:
+    def view_after(self, given: ContextView) -> ContextView:
         return given.some()  # it keeps every text, in another shape
 
 
@@ -195,7 +195,7 @@ class Fit(EntryFilter):
     count_tokens: CountTokens | None
 
     @property
-    def tells_calls(self) -> bool:
+    def writes_calls_as_text(self) -> bool:
         return True
 
     def kept(self, entries: Entries, scene: Scene) -> Entries:
@@ -242,7 +242,7 @@ class Redact(EntryFilter):
         pinned = zip(self.kept(given.pinned, scene), given.pinned, strict=True)
         return replace(chosen, pinned=tuple(_as_called(new, old) for new, old in pinned))
 
-    def sees(self, given: ContextView) -> ContextView:
+    def view_after(self, given: ContextView) -> ContextView:
         return replace(given.some(unknown=True), message=False)
 
     def _arguments(self) -> list[str]:

@@ -48,7 +48,7 @@ class ModelOperation(EntryFilter):
         return True
 
     @property
-    def tells_calls(self) -> bool:
+    def writes_calls_as_text(self) -> bool:
         return True
 
     def asking(self, entries: Entries, scene: Scene) -> Asking:
@@ -93,9 +93,9 @@ def _summarized(
     answer = yield Ask(operation, model, f"{prompt or SUMMARIZE}\n\n{text(old)}")
     if not answer:
         return entries
-    made = replace(synthetic(old), kind="summary", text=str(answer).strip())
+    summary = replace(synthetic(old), kind="summary", text=str(answer).strip())
     gone = {id(entry) for entry in old[1:]}
-    return tuple(made if entry is old[0] else entry for entry in entries if id(entry) not in gone)
+    return tuple(summary if entry is old[0] else entry for entry in entries if id(entry) not in gone)
 
 
 def synthetic(entries: Entries) -> Entry:
@@ -135,8 +135,8 @@ class Summarize(ModelOperation):
         old = {"all": given.tokens, "earlier": given.earlier, "tools": 0.0}[self.scope]
         if old <= 0:
             return (), given
-        asked = self.one_request(self.model, self.prompt or SUMMARIZE, old, answer)
-        return asked, given._replace(tokens=given.tokens - old + answer, earlier=0.0)
+        requests = self.one_request(self.model, self.prompt or SUMMARIZE, old, answer)
+        return requests, given._replace(tokens=given.tokens - old + answer, earlier=0.0)
 
     def _is_meant(self, entry: Entry, scene: Scene) -> bool:
         if entry.kind == "state":
@@ -172,15 +172,15 @@ class Rolling(ModelOperation):
         return shown + (yield from _summarized(old + kept, old, self.op, self.model))
 
     def expected(self, given: Volume, answer: float) -> Expected:
-        gone = max(0.0, given.turns - (self.n - 1))
-        if gone <= 0:
+        left_out = max(0.0, given.turns - (self.n - 1))
+        if left_out <= 0:
             return (), given
-        old = given.earlier * gone / given.turns
-        left = given._replace(tokens=given.tokens - old, earlier=given.earlier - old)
+        old = given.earlier * left_out / given.turns
+        remaining = given._replace(tokens=given.tokens - old, earlier=given.earlier - old)
         if not self.summarize:
-            return (), left
-        asked = self.one_request(self.model, SUMMARIZE, old, answer)
-        return asked, left._replace(tokens=left.tokens + answer)
+            return (), remaining
+        requests = self.one_request(self.model, SUMMARIZE, old, answer)
+        return requests, remaining._replace(tokens=remaining.tokens + answer)
 
 
 @frozen
@@ -244,8 +244,8 @@ def _squeezing(of: ModelOperation, model: Any, limit: int, given: Volume, answer
     """The expected request of `_squeezed`, and the size of the remaining conversation."""
     if given.tokens <= limit:
         return (), given
-    asked = of.one_request(model, SUMMARIZE, given.tokens - limit // 2, answer)
-    return asked, given._replace(tokens=min(limit // 2 + answer, limit))
+    requests = of.one_request(model, SUMMARIZE, given.tokens - limit // 2, answer)
+    return requests, given._replace(tokens=min(limit // 2 + answer, limit))
 
 
 # --- relevance ------------------------------------------------------------------------------------
@@ -275,57 +275,57 @@ class Relevant(ModelOperation):
         return () if self.query_key is None else (KeyRead(self.query_key, "function", "tolerant"),)
 
     def shortened(self, entries: Entries, scene: Scene) -> Shortening:
-        asked = self._question(scene)
-        said = tuple(entry for entry in entries if entry.kind != "state" and entry.text)
-        if not asked or len(said) <= self.top_k:
+        question = self._question(scene)
+        texts = tuple(entry for entry in entries if entry.kind != "state" and entry.text)
+        if not question or len(texts) <= self.top_k:
             return entries
-        scores = yield from self._scores(asked, said)
+        scores = yield from self._scores(question, texts)
         if scores is None:
             return entries
-        best = sorted(range(len(said)), key=lambda i: (-scores[i], -i))[: self.top_k]
-        chosen = {id(said[i]) for i in best}
+        best = sorted(range(len(texts)), key=lambda i: (-scores[i], -i))[: self.top_k]
+        chosen = {id(texts[i]) for i in best}
         return tuple(entry for entry in entries if entry.kind == "state" or id(entry) in chosen)
 
     def expected(self, given: Volume, answer: float) -> Expected:
         if given.messages <= self.top_k:
             return (), given
-        left = given._replace(
+        remaining = given._replace(
             tokens=given.tokens * self.top_k / given.messages, messages=float(self.top_k), earlier=0.0
         )
         tokens = given.tokens + given.question
         if self._embeds:
-            return self.one_request(self.scorer, "", tokens, None), left
+            return self.one_request(self.scorer, "", tokens, None), remaining
         if self.scorer is not None:
-            return (), left
-        return self.one_request(self.model, RELEVANT, tokens, _NUMBER * self.top_k), left
+            return (), remaining
+        return self.one_request(self.model, RELEVANT, tokens, _NUMBER * self.top_k), remaining
 
     def _question(self, scene: Scene) -> str:
         found = show(scene.state.get(self.query_key) or "") if self.query_key else ""
         return self.query or found or scene.message
 
-    def _scores(self, asked: str, said: Entries) -> Generator[Exchange, Answer, Sequence[float] | None]:
+    def _scores(self, question: str, texts: Entries) -> Generator[Exchange, Answer, Sequence[float] | None]:
         if self._embeds:
-            return (yield from _by_embedding(asked, said, self.scorer))
+            return (yield from _by_embedding(question, texts, self.scorer))
         if self.scorer is not None:
             score = cast(Callable[[str, str], float], self.scorer)
-            return [float(score(asked, entry.text)) for entry in said]
-        return (yield from _by_model(asked, said, self.top_k, self.model))
+            return [float(score(question, entry.text)) for entry in texts]
+        return (yield from _by_model(question, texts, self.top_k, self.model))
 
 
 def _by_model(
-    asked: str, said: Entries, top_k: int, model: Any
+    question: str, texts: Entries, top_k: int, model: Any
 ) -> Generator[Exchange, Answer, Sequence[float] | None]:
-    numbered = "\n".join(f"{i}. {text([entry])}" for i, entry in enumerate(said, 1))
-    prompt = f"{RELEVANT}list of at most {top_k} numbers.\n\nQuestion: {asked}\n\n{numbered}"
+    numbered = "\n".join(f"{i}. {text([entry])}" for i, entry in enumerate(texts, 1))
+    prompt = f"{RELEVANT}list of at most {top_k} numbers.\n\nQuestion: {question}\n\n{numbered}"
     answer = yield Ask("relevant", model, prompt)
     if answer is None:
         return None
     numbers = [int(n) for n in re.findall(r"\d+", str(answer)) if len(n) <= _DIGITS]
-    ranked = [n for n in dict.fromkeys(numbers) if 1 <= n <= len(said)]
+    ranked = [n for n in dict.fromkeys(numbers) if 1 <= n <= len(texts)]
     if not ranked:
         yield Rejected("relevant", "the answer names no message")
         return None
-    return [float(-ranked.index(i)) if i in ranked else float("-inf") for i in range(1, len(said) + 1)]
+    return [float(-ranked.index(i)) if i in ranked else float("-inf") for i in range(1, len(texts) + 1)]
 
 
 _NUMBER: Final = 2
@@ -335,14 +335,14 @@ _DIGITS: Final = 9
 
 
 def _by_embedding(
-    asked: str, said: Entries, model: Any
+    question: str, texts: Entries, model: Any
 ) -> Generator[Exchange, Answer, Sequence[float] | None]:
-    vectors = yield Ask("relevant", model, texts=(asked, *(entry.text for entry in said)))
+    vectors = yield Ask("relevant", model, texts=(question, *(entry.text for entry in texts)))
     if vectors is None:
         return None
     first, *others = [[float(x) for x in vector] for vector in vectors]
-    if len(others) != len(said):
-        yield Rejected("relevant", f"it gave {len(others) + 1} vectors for {len(said) + 1} texts")
+    if len(others) != len(texts):
+        yield Rejected("relevant", f"it gave {len(others) + 1} vectors for {len(texts) + 1} texts")
         return None
     return [_cosine(first, other) for other in others]
 

@@ -46,8 +46,8 @@ def compacted(entries: Entries, scene: Scene) -> Entries:
         if small.is_empty:
             continue
         if merged and _adjoins(merged[-1], small):
-            said = "\n".join(filter(None, (merged[-1].text, small.text)))
-            merged[-1] = replace(merged[-1], text=said)
+            joined = "\n".join(filter(None, (merged[-1].text, small.text)))
+            merged[-1] = replace(merged[-1], text=joined)
         else:
             merged.append(small)
     return tuple(merged)
@@ -82,12 +82,12 @@ def once(entries: Entries, strategy: str) -> Entries:
     alike = _Alike()
     for entry in entries:
         if entry.text and not entry.files and not entry.is_tool_use:
-            said = entry.text if strategy == "exact" else " ".join(_words(entry.text)) or entry.text.strip()
-            if said in seen or (strategy == "semantic" and alike.has(said)):
+            words = entry.text if strategy == "exact" else " ".join(_words(entry.text)) or entry.text.strip()
+            if words in seen or (strategy == "semantic" and alike.has(words)):
                 continue
-            seen.add(said)
+            seen.add(words)
             if strategy == "semantic":
-                alike.add(said)
+                alike.add(words)
         kept.append(entry)
     return tuple(kept)
 

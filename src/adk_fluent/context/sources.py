@@ -51,7 +51,7 @@ class Nothing(Source):
     def kept(self, entries: Entries, scene: Scene) -> Entries:
         return ()
 
-    def sees(self, given: ContextView) -> ContextView:
+    def view_after(self, given: ContextView) -> ContextView:
         return given.nothing()
 
 
@@ -64,7 +64,7 @@ class UserOnly(Source):
     def kept(self, entries: Entries, scene: Scene) -> Entries:
         return _by_user(entries)
 
-    def sees(self, given: ContextView) -> ContextView:
+    def view_after(self, given: ContextView) -> ContextView:
         return replace(given.some(), authors=frozenset())
 
 
@@ -81,13 +81,14 @@ class User(Source):
     strategy: str = "all"
 
     def kept(self, entries: Entries, scene: Scene) -> Entries:
-        said = _by_user(entries)
+        messages = _by_user(entries)
         has_current = any(entry.is_user_message for entry in scene.pinned)
-        last = said[-1:] if not has_current else ()
-        chosen = {"all": said, "first": said[:1], "last": last, "bookend": (*said[:1], *last)}[self.strategy]
-        return tuple(dict.fromkeys(chosen))
+        last = messages[-1:] if not has_current else ()
+        first = messages[:1]
+        chosen = {"all": messages, "first": first, "last": last, "bookend": (*first, *last)}
+        return tuple(dict.fromkeys(chosen[self.strategy]))
 
-    def sees(self, given: ContextView) -> ContextView:
+    def view_after(self, given: ContextView) -> ContextView:
         return replace(given.some(unknown=self.strategy != "all"), authors=frozenset())
 
 
@@ -103,7 +104,7 @@ class FromAgents(Source):
     def kept(self, entries: Entries, scene: Scene) -> Entries:
         return tuple(entry for entry in entries if entry.is_user_message or entry.by(self.names))
 
-    def sees(self, given: ContextView) -> ContextView:
+    def view_after(self, given: ContextView) -> ContextView:
         return given.by(frozenset(self.names))
 
 
@@ -121,7 +122,7 @@ class ExcludeAgents(Source):
         # among the entries, so nothing is lost without the summary.
         return tuple(entry for entry in entries if entry.kind == "event" and not entry.by(self.names))
 
-    def sees(self, given: ContextView) -> ContextView:
+    def view_after(self, given: ContextView) -> ContextView:
         return replace(given.some(), excluded=given.excluded | frozenset(self.names))
 
 
@@ -141,7 +142,7 @@ class Window(Source):
     def kept(self, entries: Entries, scene: Scene) -> Entries:
         return last_turns(entries, scene, self.n)
 
-    def sees(self, given: ContextView) -> ContextView:
+    def view_after(self, given: ContextView) -> ContextView:
         return replace(given.some(), turns=self.n if given.turns is None else min(self.n, given.turns))
 
 
@@ -157,11 +158,11 @@ class FromAgentsWindowed(Source):
         found = {entry.index for entry in entries if entry.is_user_message}
         for name, n in self.pairs:
             mine = [entry for entry in entries if entry.by([name])]
-            said = [entry.index for entry in mine if entry.text][-n:]
-            found |= {entry.index for entry in mine if said and entry.index >= said[0]}
+            indexes = [entry.index for entry in mine if entry.text][-n:]
+            found |= {entry.index for entry in mine if indexes and entry.index >= indexes[0]}
         return tuple(entry for entry in entries if entry.kind == "event" and entry.index in found)
 
-    def sees(self, given: ContextView) -> ContextView:
+    def view_after(self, given: ContextView) -> ContextView:
         return given.by(frozenset(name for name, _ in self.pairs), unknown=True)
 
     def _arguments(self) -> list[str]:
@@ -190,7 +191,7 @@ class Select(Source):
             and (tag is None or tag in entry.tags)
         )
 
-    def sees(self, given: ContextView) -> ContextView:
+    def view_after(self, given: ContextView) -> ContextView:
         if self.author is None:
             return given.some(unknown=True)
         agents = frozenset(self.author) - {USER}
@@ -242,10 +243,10 @@ class StateSource(Context):
         yield from ()
         return replace(given, entries=given.entries + self.values(scene))
 
-    def sees(self, given: ContextView) -> ContextView:
-        return self.sees_piped(replace(given.nothing(), keys=()))
+    def view_after(self, given: ContextView) -> ContextView:
+        return self.view_when_piped(replace(given.nothing(), keys=()))
 
-    def sees_piped(self, given: ContextView) -> ContextView:
+    def view_when_piped(self, given: ContextView) -> ContextView:
         return given.beside([read.key for read in self.own_reads()])
 
 
@@ -318,7 +319,7 @@ class Template(StateSource):
             if not placeholder.artifact
         )
 
-    def sees_piped(self, given: ContextView) -> ContextView:
+    def view_when_piped(self, given: ContextView) -> ContextView:
         return given.beside(sorted(all_keys(self.text)))
 
 

@@ -141,11 +141,11 @@ class Context(ContextSpec):
             given: the size of the conversation that it receives.
             answer: tokens of a model's usual answer.
         """
-        questions: tuple[ExpectedRequest, ...] = ()
+        found: tuple[ExpectedRequest, ...] = ()
         for part in self.parts:
-            asked, given = part.expected(given, answer)
-            questions += asked
-        return questions, given
+            requests, given = part.expected(given, answer)
+            found += requests
+        return found, given
 
     @property
     def drops_calls(self) -> bool:
@@ -153,9 +153,9 @@ class Context(ContextSpec):
         return False
 
     @property
-    def tells_calls(self) -> bool:
+    def writes_calls_as_text(self) -> bool:
         """True if it may write tool calls as text, which later filters for calls do not remove."""
-        return any(part.tells_calls for part in self.parts)
+        return any(part.writes_calls_as_text for part in self.parts)
 
     @property
     def seen_in_words(self) -> str:
@@ -167,17 +167,17 @@ class Context(ContextSpec):
         """Its texts with placeholders, which are filled from state."""
         return tuple(text for part in self.parts for text in part.templates)
 
-    def sees(self, given: ContextView) -> ContextView:
+    def view_after(self, given: ContextView) -> ContextView:
         """The view after this operation, applied to the view `given`."""
         return given
 
-    def sees_piped(self, given: ContextView) -> ContextView:
+    def view_when_piped(self, given: ContextView) -> ContextView:
         """The view after this operation on the right of a `|`."""
-        return self.sees(given)
+        return self.view_after(given)
 
-    def sees_in_sum(self, given: ContextView) -> ContextView:
+    def view_in_sum(self, given: ContextView) -> ContextView:
         """The view that it adds to a sum (`+`)."""
-        return self.sees(given)
+        return self.view_after(given)
 
     def view(self) -> ContextView:
         """The part of the conversation that it shows, as far as it is known before a run.
@@ -188,7 +188,7 @@ class Context(ContextSpec):
         """
         from adk_fluent.context.view import ALL
 
-        seen = self.sees(ALL)
+        seen = self.view_after(ALL)
         whole = seen.history == "all" and self.is_untouched
         files = seen.history != "none" and (whole or self.contents)
         return replace(seen, files=files, as_contents=self.contents)
@@ -241,12 +241,12 @@ class Context(ContextSpec):
             yield from part.key_reads(certain=certain)
 
     @property
-    def made(self) -> frozenset[str]:
+    def extracted_keys(self) -> frozenset[str]:
         """The state keys that it may write before its agent's model is called (`C.extract`, `C.distill`)."""
         if not self.access.writes:
             return frozenset()
         own = self.own_writes if self.makes else frozenset[str]()
-        return own.union(*(part.made for part in self.parts))
+        return own.union(*(part.extracted_keys for part in self.parts))
 
     def surely_written(self, *, anything: bool) -> frozenset[str]:
         """The state keys that it writes whenever its agent answers.
@@ -262,7 +262,7 @@ class Context(ContextSpec):
         whole = anything and all(part.is_untouched for part in self.parts if not part.makes)
         for part in self.parts:
             found |= part.surely_written(anything=whole)
-            whole = whole and not part.made  # the value that it makes replaces the conversation
+            whole = whole and not part.extracted_keys  # the value that it makes replaces the conversation
         return found
 
     def noted(self, state: Mapping[str, Any], answer: str) -> dict[str, str]:
@@ -323,14 +323,14 @@ class Context(ContextSpec):
         """
         from adk_fluent.context.operations import OPERATIONS
 
-        held = Stored(**values)
-        made = OPERATIONS.get(held.op)
-        if made is None:
-            raise ValueError(f"there is no context operation {held.op!r}")
-        specs = all(isinstance(part, Context) for part in held.parts)  # pyright: ignore[reportUnnecessaryIsInstance]  # values come from a file
-        if not specs or bool(held.parts) != made.wraps:
-            raise TypeError(f"a context operation {held.op!r} has other parts")
-        return made(**dict(held.params), parts=held.parts, contents=held.contents)
+        stored = Stored(**values)
+        operation = OPERATIONS.get(stored.op)
+        if operation is None:
+            raise ValueError(f"there is no context operation {stored.op!r}")
+        specs = all(isinstance(part, Context) for part in stored.parts)  # pyright: ignore[reportUnnecessaryIsInstance]  # values come from a file
+        if not specs or bool(stored.parts) != operation.wraps:
+            raise TypeError(f"a context operation {stored.op!r} has other parts")
+        return operation(**dict(stored.params), parts=stored.parts, contents=stored.contents)
 
 
 @frozen

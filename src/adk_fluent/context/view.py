@@ -30,7 +30,7 @@ class ContextView:
             limit or a model decides. For a sum this is about the current turn.
         turns: the number of visible turns, the current one included; `None` for no limit.
         message: True if the current user message is visible as it was written.
-        made: True if a model may have put texts into a state value, which later filters do not reach.
+        holds_model_text: True if a state value may hold texts from a model, which later filters do not reach.
     """
 
     history: Literal["all", "none", "some"] = "all"
@@ -43,7 +43,7 @@ class ContextView:
     unknown: bool = False
     turns: int | None = None
     message: bool = True
-    made: bool = False
+    holds_model_text: bool = False
 
     def may_see(self, agent: str) -> bool:
         """True if a text that `agent` wrote in the current turn may be visible."""
@@ -57,7 +57,7 @@ class ContextView:
 
     def nothing(self) -> ContextView:
         """The view without the conversation; state values stay."""
-        return replace(NOTHING, keys=self.keys, message=self.message, made=self.made)
+        return replace(NOTHING, keys=self.keys, message=self.message, holds_model_text=self.holds_model_text)
 
     def by(self, agents: frozenset[str], *, unknown: bool = False) -> ContextView:
         """The view of only those texts that these agents wrote."""
@@ -73,7 +73,7 @@ class ContextView:
 
         A filter does not reach texts in a value that a model made, so those stay visible.
         """
-        if not self.made:
+        if not self.holds_model_text:
             return later
         return replace(any_of([later, self]), keys=later.keys, unknown=True)
 
@@ -107,7 +107,9 @@ def any_of(views: Sequence[ContextView]) -> ContextView:
             unknown=first.unknown or other.unknown,
             turns=None if first.turns is None or other.turns is None else max(first.turns, other.turns),
         )
-    return replace(first, message=all(v.message for v in views), made=any(v.made for v in views))
+    return replace(
+        first, message=all(v.message for v in views), holds_model_text=any(v.holds_model_text for v in views)
+    )
 
 
 def _never(one: ContextView, other: ContextView) -> frozenset[str]:

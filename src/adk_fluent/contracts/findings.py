@@ -89,17 +89,17 @@ def writers_of_earlier_turns(read: Read, facts: Facts) -> list[Step]:
 def _comes_without(writer: Step, reader: Step) -> bool:
     """True if a turn can reach the writer without running the reader before it."""
     around = [writer, *writer.above()]
-    at = reader
-    while at not in around:
-        if _may_skip(at.node):
+    place = reader
+    while place not in around:
+        if _may_skip(place.node):
             return True
-        if at.parent is None:
+        if place.parent is None:
             return False
-        at, inner = at.parent, at
-        if isinstance(at.node.runs, _CHOOSE) and (
-            at is not writer or isinstance(at.node.runs, execution.ByModel)
+        place, inner = place.parent, place
+        if isinstance(place.node.runs, _CHOOSE) and (
+            place is not writer or isinstance(place.node.runs, execution.ByModel)
         ):
-            first = isinstance(at.node.runs, execution.UNTIL_SUCCESS) and inner is at.children[0]
+            first = isinstance(place.node.runs, execution.UNTIL_SUCCESS) and inner is place.children[0]
             return not first
     return False
 

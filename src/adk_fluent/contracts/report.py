@@ -141,12 +141,12 @@ class ContractReport(Frozen):
         """The report as HTML for a notebook: counts, and a table of findings, errors first."""
         found = [issue for issue in self.issues if issue.severity is not Severity.OK]
         if not found:
-            held = f"; promises that hold: {len(self.oks)}" * bool(self.oks)
-            return html.title(f"✓ No problems found{held}")
+            promises = f"; promises that hold: {len(self.oks)}" * bool(self.oks)
+            return html.title(f"✓ No problems found{promises}")
         counts = [(self.errors, "error"), (self.warnings, "warning"), (self.infos, "note")]
-        said = [f"{len(some)} {word}{'s' * (len(some) != 1)}" for some, word in counts if some]
+        shown = [f"{len(some)} {word}{'s' * (len(some) != 1)}" for some, word in counts if some]
         rows = [(_MARKS[i.severity], i.agent, i.key or "", i.message, i.hint) for i in found]
-        return html.title(", ".join(said)) + html.table(["", "agent", "key", "finding", "what to do"], rows)
+        return html.title(", ".join(shown)) + html.table(["", "agent", "key", "finding", "what to do"], rows)
 
     def raise_if_errors(self) -> None:
         """Raise an error if the report has errors.

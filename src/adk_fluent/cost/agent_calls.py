@@ -226,7 +226,7 @@ class CostWalk(ABC):
         given = Volume(tokens + earlier, messages, earlier, turns, traffic.avg_input_tokens)
         questions, left = spec.expected(given, traffic.avg_output_tokens)
         if questions:
-            self.sizes.update(dict.fromkeys(spec.made, traffic.avg_output_tokens))
+            self.sizes.update(dict.fromkeys(spec.extracted_keys, traffic.avg_output_tokens))
         return left.tokens, questions
 
     def _heard(self, said: Iterable[StepOutput], step: Step, fixed: AgentConstants) -> tuple[float, float]:

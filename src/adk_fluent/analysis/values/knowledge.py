@@ -84,9 +84,9 @@ class Knowledge:
             siblings: the effects of all branches.
             own: the index of this branch among them.
         """
-        made = Knowledge(self)
-        made._beside = (*self._beside, (siblings, own))
-        return made
+        fork = Knowledge(self)
+        fork._beside = (*self._beside, (siblings, own))
+        return fork
 
     # --- reading ----------------------------------------------------------------------------------
 
@@ -153,7 +153,7 @@ class Knowledge:
         """Record the fact about a key after a step."""
         self.facts[key] = fact
 
-    def is_there(self, key: str) -> None:
+    def mark_present(self, key: str) -> None:
         """Record that a key is present: the step would have failed without it."""
         fact = self.get(key)
         if fact.mask & STATUS != PRESENT:
@@ -281,8 +281,8 @@ class Knowledge:
 
     def snapshot(self, base: Knowledge) -> Knowledge:
         """A copy of this state as a fork of `base`, which must be one of the scopes below it."""
-        made = base.fork()
-        made.conversation, made.dead = self.conversation, self.dead
+        copy = base.fork()
+        copy.conversation, copy.dead = self.conversation, self.dead
         scope: Knowledge | None = self
         keys: set[str] = set()
         cleared_by = unknown_by = None
@@ -296,10 +296,10 @@ class Knowledge:
         for siblings, _ in self._beside[len(base._beside) :]:
             keys |= siblings.keys
         if cleared_by:
-            made.clear(cleared_by, ())
+            copy.clear(cleared_by, ())
         if unknown_by:
-            made.forget(unknown_by)
+            copy.forget(unknown_by)
         for key in keys:
             fact = self.get(key)
-            made.facts[key] = fact.with_mask(fact.mask)
-        return made
+            copy.facts[key] = fact.with_mask(fact.mask)
+        return copy

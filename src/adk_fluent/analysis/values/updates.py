@@ -127,10 +127,10 @@ def record_failure(keys: StepKeys, state: Knowledge, child: Step, step: Step) ->
     for key, writer in effects.writes.items():
         made = Fact(PRESENT, (writer,), of=(WrittenIn(child, key),))
         state.maybe(key, made, Why("fallback", step, (writer,)))
-    gone = dict(effects.removes)
+    removed = dict(effects.removes)
     if effects.clears is not None:
-        gone = {**dict.fromkeys(state.session_keys(), effects.clears), **gone}
-    for key, writer in gone.items():
+        removed = {**dict.fromkeys(state.session_keys(), effects.clears), **removed}
+    for key, writer in removed.items():
         fact = state.get(key)
         if not fact.mask & ABSENT:
             made = fact.with_mask(fact.mask | ABSENT, Why("fallback", step, fact.writers))
@@ -192,7 +192,7 @@ def apply_transform(state: Knowledge, step: Step, node: Transform) -> None:
 
 
 def _needs(state: Knowledge, step: Step, effect: Needs, before: Before) -> None:
-    state.is_there(effect.key)
+    state.mark_present(effect.key)
 
 
 def _holds(state: Knowledge, step: Step, effect: Holds, before: Before) -> None:
@@ -342,7 +342,7 @@ def _at_once(state: Knowledge, step: Step, effect: AtOnce, before: Before) -> No
 def assume(state: Knowledge, test: object) -> str | None:
     """Record that a comparison held, so its key is present. Return that key; `None` if nothing follows."""
     if isinstance(test, Match) and test.op != "ne" and not (test.op == "truthy" and not test.value):
-        state.is_there(test.key)
+        state.mark_present(test.key)
         return test.key
     return None
 

@@ -50,11 +50,11 @@ def _answers_twice(facts: Facts) -> Iterator[ContractIssue]:
             for speaker in read.texts:
                 if speaker is not read.step and message_reaches(facts.flow, speaker, read.step) != "no":
                     found.setdefault(read.step, {}).setdefault((read.key, speaker), read)
-    for listener, told in found.items():
-        yield _duplicate(listener, [(read, speaker) for (_, speaker), read in told.items()])
+    for listener, reads in found.items():
+        yield _duplicate(listener, [(read, speaker) for (_, speaker), read in reads.items()])
 
 
-def _duplicate(listener: Step, told: list[tuple[Read, Step]]) -> ContractIssue:
+def _duplicate(listener: Step, reads: list[tuple[Read, Step]]) -> ContractIssue:
     rows = [
         (
             f'{speaker.name}.outputs("{speaker.node.output_key}")',
@@ -63,7 +63,7 @@ def _duplicate(listener: Step, told: list[tuple[Read, Step]]) -> ContractIssue:
             read.key,
             _channel(read),
         )
-        for read, speaker in told
+        for read, speaker in reads
     ]
     outputs, speakers, origins, keys, channels = map(_distinct, zip(*rows, strict=True))
     name, many = listener.name, len(speakers) > 1
@@ -98,8 +98,8 @@ def _arguments(names: list[str]) -> str:
 
 
 def _lost_answers(facts: Facts) -> Iterator[ContractIssue]:
-    deliberate: dict[Step, Step] = {}
-    talking_over: dict[Step, list[Step]] = {}
+    by_choice: dict[Step, Step] = {}
+    concurrent: dict[Step, list[Step]] = {}
     for listener, speakers in facts.flow.upstream.items():
         visible = visible_history(listener.node)
         for speaker in speakers:
@@ -110,17 +110,17 @@ def _lost_answers(facts: Facts) -> Iterator[ContractIssue]:
             if visible.wholesale:
                 yield _lost_answer(speaker, listener, visible)
             else:
-                deliberate.setdefault(speaker, listener)
+                by_choice.setdefault(speaker, listener)
         if visible.history == "last":
-            talking_over[listener] = concurrent_speakers(facts.flow.turn_speakers(listener))
-    if not (deliberate or any(talking_over.values())):
+            concurrent[listener] = concurrent_speakers(facts.flow.turn_speakers(listener))
+    if not (by_choice or any(concurrent.values())):
         return
     audience = Audience(facts.flow.upstream, facts.flow.turn_speakers)
-    for listener, speakers in talking_over.items():
+    for listener, speakers in concurrent.items():
         lost = [one for one in speakers if _only_speaks(one) and not _gathered(one, listener)]
         if lost := [one for one in lost if _is_unheard(one, audience, facts)]:
             yield _one_of_parallel(speakers, lost, listener)
-    for speaker, listener in deliberate.items():
+    for speaker, listener in by_choice.items():
         if _is_unheard(speaker, audience, facts):
             yield _lost_answer(speaker, listener, visible_history(listener.node))
 
@@ -199,12 +199,12 @@ def _modality_issues(listener: Step, facts: Facts) -> Iterator[ContractIssue]:
         produced = _content_spec(speaker)
         if produced is None or speaker is listener:
             continue
-        shown = message_reaches(facts.flow, speaker, listener) != "no"
+        reached = message_reaches(facts.flow, speaker, listener) != "no"
         files = produced.output_modalities & _FILES
         wanted = files & accepted.input_modalities if accepted else files
-        if wanted and not visible.files and (shown or accepted):
+        if wanted and not visible.files and (reached or accepted):
             yield _modality_loss(speaker, listener, wanted, visible.context_name)
-        if shown and accepted and (refused := _refused_kinds(produced, accepted)):
+        if reached and accepted and (refused := _refused_kinds(produced, accepted)):
             yield _modality_mismatch(speaker, listener, refused, accepted)
 
 

@@ -35,9 +35,9 @@ def check_resources(root: object) -> list[ContractIssue]:
 def _unused_resources(facts: Facts) -> Iterator[ContractIssue]:
     for step in facts.steps:
         names = [name for name, _ in step.node.annotations.resources]
-        taken = _used_names(step.node, names) if names else set[str]()
+        used = _used_names(step.node, names) if names else set[str]()
         for name in names:
-            if name not in taken:
+            if name not in used:
                 yield UnusedResource(
                     severity=Severity.INFO,
                     agent=step.name,
@@ -48,16 +48,16 @@ def _unused_resources(facts: Facts) -> Iterator[ContractIssue]:
 
 def _used_names(root: Node, names: list[str]) -> set[str]:
     """The names of resources for which some function in a tree has a parameter."""
-    taken = set[str]()
+    used = set[str]()
     for node in walk(root):
         for call in node.calls():
-            taken.update(wanted(call.function, names) if call.injected else ())
+            used.update(wanted(call.function, names) if call.injected else ())
         if (agent := agent_of(node)) is not None and "tools" in agent.given:
             for function in (*functions_of(agent.tools), *_confirmation_functions(agent.tools)):
-                taken.update(wanted(function, names))
+                used.update(wanted(function, names))
             for tree in agents_inside(agent.tools):
-                taken |= _used_names(tree, names)
-    return taken
+                used |= _used_names(tree, names)
+    return used
 
 
 def _confirmation_functions(tools: Iterable[object]) -> Iterator[object]:

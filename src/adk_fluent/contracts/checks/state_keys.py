@@ -120,7 +120,7 @@ def check_parallel_writers(root: object) -> list[ContractIssue]:
     """
     facts = analyse(root)
     found: list[ContractIssue] = []
-    told: set[tuple[Step, str]] = set()
+    reported: set[tuple[Step, str]] = set()
     for step in facts.steps:
         if not facts.reaches(step):
             continue
@@ -128,18 +128,18 @@ def check_parallel_writers(root: object) -> list[ContractIssue]:
         if isinstance(runs, InParallel) and runs.waits:
             found += _parallel_writes(step, facts)
         elif isinstance(runs, PerItem):
-            found += _changes_per_item(step, facts, told)
+            found += _changes_per_item(step, facts, reported)
     return found
 
 
 def _parallel_writes(step: Step, facts: Facts) -> Iterator[ContractIssue]:
     first: dict[str, Step] = {}
-    told: set[str] = set()
+    reported: set[str] = set()
     for child in step.children:
         for key, writer in facts.effects_of(child).writes.items():
             other = first.setdefault(key, writer)
-            if other is not writer and key not in told:
-                told.add(key)
+            if other is not writer and key not in reported:
+                reported.add(key)
                 yield ParallelWriters(
                     agent=writer.name,
                     key=key,
@@ -149,7 +149,7 @@ def _parallel_writes(step: Step, facts: Facts) -> Iterator[ContractIssue]:
                 )
 
 
-def _changes_per_item(step: Step, facts: Facts, told: set[tuple[Step, str]]) -> Iterator[ContractIssue]:
+def _changes_per_item(step: Step, facts: Facts, reported: set[tuple[Step, str]]) -> Iterator[ContractIssue]:
     """Report operations in a map that change a key from its value before the map, for each item again."""
     inside = tuple(step.walk(facts.steps))
     runs: PerItem = step.node.runs
@@ -159,9 +159,9 @@ def _changes_per_item(step: Step, facts: Facts, told: set[tuple[Step, str]]) -> 
         if not isinstance(writer.node, TransformNode) or not facts.reaches(writer):
             continue
         for key in sorted(_changed_keys(writer, inside, facts) - {runs.item_key}):
-            if (writer, key) in told:
+            if (writer, key) in reported:
                 continue
-            told.add((writer, key))
+            reported.add((writer, key))
             yield ParallelWriters(
                 agent=writer.name,
                 key=key,

@@ -27,9 +27,9 @@ def check_streaming_contracts(root: object) -> list[ContractIssue]:
             found.append(_into_route(speaker, taker, buffering))
         elif taker.is_model and buffering == "token":
             found.append(_into_model(speaker, taker))
-    told = {issue.agent for issue in found}
+    reported = {issue.agent for issue in found}
     notes = (*_ineffective_edges(facts), *_inner_edges(facts))
-    return [*found, *(issue for issue in notes if issue.agent not in told)]
+    return [*found, *(issue for issue in notes if issue.agent not in reported)]
 
 
 def _ineffective_edges(facts: Facts) -> Iterator[ContractIssue]:

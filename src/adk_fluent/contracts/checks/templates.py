@@ -58,8 +58,8 @@ def check_template_contracts(root: object) -> list[ContractIssue]:
 def _with_braces(issue: ContractIssue, read: Read, facts: Facts) -> ContractIssue:
     """The finding, with a hint at literal braces if no step writes the key."""
     node = read.step.node
-    said = about_braces(read.key, _texts(node), known=read.key in facts.writers)
-    return issue.replace(hint=f"{issue.hint}\n{said}") if said else issue
+    braces = about_braces(read.key, _texts(node), known=read.key in facts.writers)
+    return issue.replace(hint=f"{issue.hint}\n{braces}") if braces else issue
 
 
 def _typos(facts: Facts) -> Iterator[ContractIssue]:
