@@ -9,7 +9,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar, Never, Self, TypeVar, cast, overload
 
 from adk_fluent.errors import ArgumentError, ExpressionError, UnknownMethodError
-from adk_fluent.expr.arguments import describe, observer, unpacked
+from adk_fluent.expr.arguments import describe, observer, unpacked, with_argument
 from adk_fluent.expr.declarations import Declarations
 from adk_fluent.expr.terminals import Terminals
 from adk_fluent.ir.adk_objects import is_native
@@ -35,6 +35,8 @@ from adk_fluent.ir.nodes import (
     TransformNode,
 )
 from adk_fluent.ir.predicates import Match, Predicate
+from adk_fluent.tools.sources import AgentTool
+from adk_fluent.tools.spec import checked, each
 
 if TYPE_CHECKING:
     from google.adk.agents.base_agent import BaseAgent as NativeAgent
@@ -163,11 +165,25 @@ class Expr(Terminals[T_co], Declarations):
 
     def __ror__(self, other: NativeAgent) -> FanOut[Any]:
         """Run an agent of ADK's and this at the same time."""
-        return lift(other, "|") | self if is_native(other) else NotImplemented
+        return self._after(other, "|") | self
 
     def __rfloordiv__(self, other: NativeAgent) -> Fallback[Any]:
         """Run this if an agent of ADK's fails."""
-        return lift(other, "//") // self if is_native(other) else NotImplemented
+        return self._after(other, "//") // self
+
+    def _after(self, other: object, operator: str) -> Expr[Any]:
+        """The left operand of `|` or `//` if it is an agent of ADK's.
+
+        Raises:
+            ArgumentError: it is something else.
+        """
+        lifted = lift(other, operator)
+        if not is_native(other):
+            raise ArgumentError(
+                f"{operator} takes an expression on its left, not {describe(other)}. "
+                f"Write {self.name or 'agent'} {operator} {function_name(other, 'fn')}."
+            )
+        return lifted
 
     def __mul__(self, rounds: int | Until) -> Loop[T_co]:
         """Run this again and again: `n` times, or `until(predicate, max=n)`."""
@@ -181,6 +197,16 @@ class Expr(Terminals[T_co], Declarations):
                 f"* takes a number of rounds, not {describe(rounds)}; wrap it: {me} * until({test}, max=10)."
             )
         return Loop(self, max_iterations=rounds)
+
+    if not TYPE_CHECKING:  # a type checker reports these operands itself
+
+        def __rmul__(self, other: object) -> Never:
+            hint = f" Write {self.name or 'agent'} * {other!r}." if isinstance(other, int) else ""
+            raise ArgumentError(f"* takes the expression on its left, not {describe(other)}.{hint}")
+
+        def __rmatmul__(self, other: object) -> Never:
+            hint = f" Write {self.name or 'agent'} @ {other.__name__}." if isinstance(other, type) else ""
+            raise ArgumentError(f"@ takes the agent on its left, not {describe(other)}.{hint}")
 
     # --- what every expression can do -------------------------------------------------------------
 
@@ -386,7 +412,7 @@ def lift(value: object, where: str, before: Expr[Any] | Node | None = None) -> E
     if isinstance(value, Mapping):
         return _route_of(cast("Mapping[Any, Any]", value), before)
     if callable(value) and not isinstance(value, type):
-        return Step.from_node(TransformNode(fn=cast(TransformFn, value)))
+        return Step.from_node(TransformNode(fn=cast(TransformFn, with_argument(value, where))))
     hint = f" Did you mean Agent({value!r})?" if isinstance(value, str) else ""
     if isinstance(value, ContextSpec):
         hint = " A C spec belongs to an agent: Agent(...).context(...)."
@@ -415,6 +441,18 @@ def adopted(value: object, declare: Mapping[str, object] | None = None) -> Expr[
     }
     kind = cast("type[Expr[Any]]", kinds.get(type(node), Expr))
     return kind.from_node(node)
+
+
+def usable_tools(value: object) -> tuple[object, ...]:
+    """The single tools of a value, checked; an agent of ADK's becomes a tool that runs it.
+
+    Raises:
+        ArgumentError: an agent cannot have the value as a tool.
+    """
+    if is_native(value) and hasattr(value, "sub_agents"):  # ADK accepts no agent as a tool
+        return (AgentTool(adopted(value).node),)
+    parts = each(checked(value))
+    return parts if len(parts) == 1 else tuple(one for part in parts for one in usable_tools(part))
 
 
 def _one_by_one(values: object, where: str) -> str:

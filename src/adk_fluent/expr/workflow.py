@@ -379,7 +379,7 @@ class Loop(Expr[T_co], WorkflowMethods):
     ) -> None:
         refuse_fields("Loop", "step", unknown, ("max_iterations", "name"))
         given, body = Pipeline.gather(Loop, steps, name, "step")
-        made = LoopNode(name=given, children=body, max_iterations=_rounds(max_iterations))
+        made = LoopNode(name=given, children=body, max_iterations=rounds(max_iterations))
         object.__setattr__(self, "_node", made)
 
     @overload
@@ -396,7 +396,7 @@ class Loop(Expr[T_co], WorkflowMethods):
 
     def max_iterations(self, count: int) -> Self:
         """Return the loop with another limit of rounds."""
-        return self._set(max_iterations=_rounds(count))
+        return self._set(max_iterations=rounds(count))
 
     def until(self, predicate: Predicate) -> Self:
         """Return the loop that also ends when `predicate(state)` holds after a round."""
@@ -450,7 +450,8 @@ class Until(Frozen):
     max: int = 10
 
 
-def _rounds(value: object) -> int:
+def rounds(value: object) -> int:
+    """Return a loop's most rounds, if it is a positive whole number."""
     if not positive(value):
         raise ArgumentError(
             f"A loop runs a positive whole number of times, not {value!r}; the default is 10."
