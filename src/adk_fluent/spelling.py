@@ -7,10 +7,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Final, Never
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Final, Never
 
-from adk_fluent.errors import UnknownMethodError
+from adk_fluent.errors import ADKFluentError, ArgumentError, UnknownMethodError
 
 LONGEST_SLIP: Final = 100
 """Longest word, in characters, that is compared; the time of a comparison grows with the length."""
@@ -84,8 +86,38 @@ def _forms(word: str) -> Iterator[str]:
             yield plain[:index] + plain[index + 1 :]
 
 
+def _explaining(function: Callable[..., Any], called: str) -> Callable[..., Any]:
+    """Wrap a factory: a call that does not fit its parameters raises an error that shows them."""
+
+    @functools.wraps(function)
+    def factory(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except TypeError as error:
+            if isinstance(error, ADKFluentError) or (at := error.__traceback__) is None or at.tb_next:
+                raise  # its own code raised
+            told = str(error).partition("() ")[2]
+        raise ArgumentError(f"{called}() {told}. {_parameters(function, called, kwargs)}")
+
+    return factory
+
+
+def _parameters(function: Callable[..., Any], called: str, given: Iterable[str]) -> str:
+    """How to call a function, and which of its keywords is meant, for the end of a message."""
+    parameters = inspect.signature(function).parameters
+    shown = [
+        f"{name}=..." if one.kind is one.KEYWORD_ONLY else str(one.replace(annotation=one.empty))
+        for name, one in parameters.items()
+    ]
+    unknown = next((name for name in given if name not in parameters), None)
+    hint = "" if unknown is None else did_you_mean(unknown, parameters)
+    return f"Write {called}({', '.join(shown)}).{hint}"
+
+
 class Namespace(type):
     """Metaclass of classes that hold factories: an unknown factory raises an error with the nearest name.
+
+    A call with the wrong arguments raises an error that shows the parameters of the factory.
 
     If users know the class by another name than its own, the class states that name as `_called`.
 
@@ -98,6 +130,14 @@ class Namespace(type):
     """
 
     if not TYPE_CHECKING:  # a type checker that saw it would accept any name
+
+        def __new__(mcs, name, bases, members):
+            """Let each factory explain a call with the wrong arguments."""
+            called = members.get("_called", name)
+            for key, value in members.items():
+                if isinstance(value, staticmethod) and not key.startswith("_"):
+                    members[key] = staticmethod(_explaining(value.__func__, f"{called}.{key}"))
+            return super().__new__(mcs, name, bases, members)
 
         def __getattr__(cls, name: str) -> Never:
             if name.startswith("_"):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
+from google.adk.agents import LlmAgent
+from google.adk.tools import AgentTool
 
-from adk_fluent import Agent, C, FanOut, Pipeline, Route, S, transfer
+from adk_fluent import Agent, C, FanOut, Pipeline, Route, S, T, transfer
 from adk_fluent.contracts import ContractReport, check_all
 from adk_fluent.expr.base import Expr
 from tests.contracts.corpus.cases import Case, get_news, get_weather
@@ -154,3 +156,37 @@ def test_transfers_in_a_ring_never_end(count: int, aside: bool) -> None:
         )
         for n in range(count)
     ]
+
+
+def as_it_is(tool: Any) -> Any:
+    """The same tool."""
+    return tool
+
+
+def in_time(tool: Any) -> Any:
+    """The same tool with a limit of time."""
+    return T.timeout(tool, 5)
+
+
+@pytest.mark.parametrize("wrap", [as_it_is, in_time], ids=["plain", "wrapped"])
+def test_an_agent_tool_of_adk_gets_advice_that_can_be_followed(wrap: Callable[[Any], Any]) -> None:
+    """No one can declare the keys of ADK's `AgentTool`; `T.agent` of its agent is read by the check."""
+    expert = LlmAgent(name="expert", model="m", instruction="Answer.", output_key="fact")
+    reader = Agent("b").instruct("Use {fact}.")
+    (note,) = check_all(Agent("a").instruct("Ask.").tools(wrap(AgentTool(expert))) >> reader).infos
+    assert note.hint == (
+        "The check does not read an agent inside ADK's AgentTool. So it is unknown whether 'fact' will be in "
+        "state.\nGive the agent of expert to T, and the check reads it: .tools(T.agent(agent))."
+    )
+    followed = check_all(Agent("a").instruct("Ask.").tools(wrap(T.agent(expert))) >> reader)
+    assert "unknown-access" not in {issue.code for issue in followed.issues}
+
+
+def test_functions_and_agent_tools_are_advised_apart() -> None:
+    """Where both are unknown, the note says how to declare a function, and what to do with an agent."""
+    expert = AgentTool(LlmAgent(name="expert", model="m", instruction="Answer."))
+    (note,) = [
+        one for one in check_all(Agent("a").tools(expert) >> mystery).infos if one.code == "unknown-access"
+    ]
+    assert DECLARE in str(note)
+    assert ".tools(T.agent(agent))" in str(note)

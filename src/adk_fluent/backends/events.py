@@ -387,7 +387,11 @@ def final_text(events: Iterable[AgentEvent]) -> str:
     >>> final_text([said, AgentEvent("s", state_delta={"k": 1}, is_final=True)])
     'Hello.'
     """
-    listed = list(events)
+    listed: list[Any] = list(events) if isinstance(events, Iterable) else [events]  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
+    for one in listed:
+        if not isinstance(one, AgentEvent):
+            told = f"final_text() takes the events of a run, such as its result, not {type(one).__name__}."
+            raise ArgumentError(told)
     found = answers(listed)
     return whole(found[-1], listed) if found else ""
 

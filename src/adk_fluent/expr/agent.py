@@ -19,24 +19,25 @@ from adk_fluent.expr.arguments import (
     in_fluent_form,
     nearest,
     unpacked,
+    with_argument,
 )
-from adk_fluent.expr.base import Expr, adopted
+from adk_fluent.expr.base import Expr, adopted, usable_tools
 from adk_fluent.expr.declarations import AgentDeclarations, token_limit
 from adk_fluent.expr.options import leaving_out
 from adk_fluent.ir._generated import AGENT_FIELDS, GENERATE_OPTIONS
-from adk_fluent.ir.adk_objects import is_native
+from adk_fluent.ir.adk_objects import is_model, is_native
 from adk_fluent.ir.annotations import Modality
 from adk_fluent.ir.base import UNSET
 from adk_fluent.ir.graph import check_name
 from adk_fluent.ir.nodes import AgentNode
 from adk_fluent.ir.state_keys import StateFieldRef
 from adk_fluent.ir.tools import GenerateOptions
+from adk_fluent.middleware.arguments import flag
 from adk_fluent.prompt.spec import Arrangement, PromptSpec
 from adk_fluent.spelling import did_you_mean
 from adk_fluent.state.answers import check_answer
 from adk_fluent.state.delta import detached
-from adk_fluent.tools.sources import AgentTool, FunctionTool
-from adk_fluent.tools.spec import checked, each
+from adk_fluent.tools.sources import FunctionTool
 from adk_fluent.tools.wrappers import ConfirmedTool
 
 if TYPE_CHECKING:
@@ -150,6 +151,12 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
 
     def static(self, content: StaticContent) -> Agent[T_co]:
         """Set ADK's `static_instruction`: text or content that never changes, so providers can cache it."""
+        if isinstance(content, Expr | PromptSpec | Context) or callable(content) or not content:
+            hint = " Give its text: str(prompt)." if isinstance(content, PromptSpec) else ""
+            raise ArgumentError(
+                f"Agent {self.name!r}: static() takes text, a Content, or Parts, not "
+                f"{describe(cast(object, content))}.{hint}"
+            )
         return self._set(static_instruction=detached(content))
 
     def global_instruct(self, instruction: Instruction) -> Agent[T_co]:
@@ -194,15 +201,15 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
         Raises:
             ArgumentError: the value cannot be a tool.
         """
-        if is_native(tool) and hasattr(tool, "sub_agents"):  # ADK accepts no agent as a tool
-            tool = AgentTool(adopted(tool).node)
-        checked(tool)
+        tools = usable_tools(tool)
+        if not callable(require_confirmation):
+            flag(require_confirmation, f"Agent {self.name!r}: tool(require_confirmation=)")
         if require_confirmation is False:
-            return self._append("tools", *each(tool))
+            return self._append("tools", *tools)
         if callable(tool) and hasattr(tool, "__name__"):
             return self._append("tools", FunctionTool(tool, require_confirmation))
         when = require_confirmation if callable(require_confirmation) else None
-        return self._append("tools", *(ConfirmedTool(one, when) for one in each(tool)))
+        return self._append("tools", *(ConfirmedTool(one, when) for one in tools))
 
     def tools(self, *tools: ToolLike) -> Agent[T_co]:
         """Add several tools; see `tool`. `T` has more kinds of tools, and wrappers such as `T.retry`.
@@ -213,7 +220,7 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
         >>> Agent("guide").tools(T.google_search() | T.retry(weather, 3)).node.tools
         (T.google_search(), T.retry(weather))
         """
-        return self._append("tools", *(one for tool in tools for one in each(checked(tool))))
+        return self._append("tools", *(one for tool in tools for one in usable_tools(tool)))
 
     # --- what the model sees of the conversation --------------------------------------------------
 
@@ -259,6 +266,7 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
             raise ArgumentError(f"Agent {self.name!r}: reads() needs at least one state key.")
         from adk_fluent.context.sources import DefaultContext, StateValues
 
+        flag(keep_history, f"Agent {self.name!r}: reads(keep_history=)")
         names = tuple(dict.fromkeys(check_key(key, "reads()") for key in keys))
         shown = StateValues(names)
         fields = (*self.node.read_fields, *(key for key in keys if isinstance(key, StateFieldRef)))
@@ -472,11 +480,7 @@ def _not_fluent(
 
 
 def _model(model: str | BaseLlm, name: str) -> str | BaseLlm:
-    if isinstance(model, str):
-        usable = bool(model.strip())
-    else:
-        usable = hasattr(model, "generate_content_async") and not isinstance(model, type)
-    if not usable:
+    if not is_model(model):
         raise ArgumentError(f"Agent {name!r}: the model must be a name or a BaseLlm, not {describe(model)}.")
     return model
 
@@ -485,7 +489,7 @@ def _instruction(instruction: object, where: str) -> object:
     if isinstance(instruction, (str, PromptSpec)):
         return instruction
     if callable(instruction) and not isinstance(instruction, type | Expr):
-        return instruction
+        return with_argument(instruction, where)
     hint = " A C spec goes into .context()." if isinstance(instruction, Context) else ""
     if isinstance(instruction, Arrangement):
         hint = f" It stands to the right of a prompt: P.task(...) | {instruction!r}."

@@ -10,10 +10,12 @@ from typing import Any, Final, Union, cast
 
 from adk_fluent.errors import ArgumentError
 from adk_fluent.ir._generated import GENERATE_OPTIONS
+from adk_fluent.ir.adk_objects import is_model
 from adk_fluent.ir.annotations import ContextSpec, InstructionSpec
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.functions import function_name, only_reads
 from adk_fluent.ir.graph import check_name
+from adk_fluent.ir.predicates import plain
 from adk_fluent.ir.state_keys import StateFieldRef
 from adk_fluent.spelling import did_you_mean
 from adk_fluent.state.fidelity import KEPT, loss
@@ -117,6 +119,11 @@ def describe(value: object) -> str:
         return f"the C spec {value!r:.60}"
     if isinstance(value, InstructionSpec):
         return f"the P prompt {value!r:.60}"
+    if inspect.iscoroutine(value):
+        return f"the coroutine of {value.__name__}(), which must be awaited"
+    name = getattr(value, "name", None)
+    if type(value).__module__.startswith("google.adk.") and isinstance(name, str):
+        return f"ADK's {type(value).__name__} {name!r}"  # its repr shows every field
     return f"{type(value).__name__} {value!r:.40}"
 
 
@@ -141,7 +148,79 @@ def function(fn: Any, where: str) -> Any:
     """
     if not callable(fn) or isinstance(fn, type) or isinstance(getattr(fn, "node", None), Node):
         raise ArgumentError(f"{where} takes a function of the state, not {describe(cast(object, fn))}.")
+    return with_argument(fn, where)
+
+
+def with_argument(fn: Any, where: str) -> Any:
+    """Return `fn` unless it is a Python function without a parameter, which cannot receive its value.
+
+    More parameters are allowed here: `.inject` may fill them.
+
+    Raises:
+        ArgumentError: `fn` takes no argument.
+    """
+    code = getattr(fn, "__code__", None)
+    if code is None or code.co_argcount > inspect.ismethod(fn) or code.co_flags & inspect.CO_VARARGS:
+        return fn
+    raise ArgumentError(
+        f"{where} calls {function_name(fn, 'the lambda')} with one argument, and it takes none. "
+        "Write lambda value: ..., or def f(value)."
+    )
+
+
+def unary(fn: Any, where: str, what: str = "a function") -> Any:
+    """Return `fn` if it can be called with one argument, or if Python cannot tell.
+
+    Raises:
+        ArgumentError: `fn` is not a function, or it takes no argument, or needs more.
+    """
+    if not callable(fn) or isinstance(getattr(fn, "node", None), Node):
+        raise ArgumentError(f"{where} takes {what}, not {describe(cast(object, fn))}.")
+    try:
+        inspect.signature(fn).bind(None)
+    except ValueError:  # a built-in without a signature
+        return fn
+    except TypeError:
+        shown = fn.__name__ if isinstance(fn, type) else function_name(fn, "the lambda")
+        told = f"{where} takes {what}, and {shown} cannot be called with one argument."
+        raise ArgumentError(told) from None
     return fn
+
+
+def counting(value: Any, where: str) -> Any:
+    """Return `value` if it is `None`, or a function that counts the tokens of a text at once.
+
+    Raises:
+        ArgumentError: it is something else, or it is async.
+    """
+    return None if value is None else unary(plain(value, where), where, "a function that counts tokens")
+
+
+def text(value: object, where: str) -> str:
+    """Return `value` if it is text, which may be empty.
+
+    Raises:
+        ArgumentError: `value` is something else.
+    """
+    if not isinstance(value, str):
+        raise ArgumentError(f"{where} takes text, not {describe(value)}.")
+    return value
+
+
+def optional_text(value: object, where: str) -> str | None:
+    """Return `value` if it is text or `None`."""
+    return None if value is None else text(value, where)
+
+
+def optional_model(value: Any, where: str) -> Any:
+    """Return `value` if it is `None`, the name of a model, or a `BaseLlm`.
+
+    Raises:
+        ArgumentError: `value` is something else.
+    """
+    if value is not None and not is_model(value):
+        raise ArgumentError(f"{where} takes a model's name or a BaseLlm, not {describe(value)}.")
+    return value
 
 
 def observer(fn: Any, where: str) -> Any:

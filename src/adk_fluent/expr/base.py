@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Never, Self, TypeVar, cast, over
 
 from adk_fluent.errors import ArgumentError, ExpressionError, UnknownMethodError
 from adk_fluent.expr._generated import WorkflowMethods
-from adk_fluent.expr.arguments import describe, observer, positive, refuse_fields
+from adk_fluent.expr.arguments import describe, observer, positive, refuse_fields, with_argument
 from adk_fluent.expr.handle import Chain, Handle, key_written_by, no_step
 from adk_fluent.expr.options import leaving_out
 from adk_fluent.ir.adk_objects import is_native
@@ -38,6 +38,8 @@ from adk_fluent.ir.nodes import (
     TransformNode,
 )
 from adk_fluent.ir.predicates import Match, Predicate, StateView
+from adk_fluent.tools.sources import AgentTool
+from adk_fluent.tools.spec import checked, each
 
 if TYPE_CHECKING:
     from google.adk.agents.base_agent import BaseAgent as NativeAgent
@@ -102,11 +104,25 @@ class Expr(Handle[T_co]):
 
     def __ror__(self, other: NativeAgent) -> FanOut[Any]:
         """Run an agent of ADK's and this at the same time."""
-        return lift(other, "|") | self if is_native(other) else NotImplemented
+        return self._after(other, "|") | self
 
     def __rfloordiv__(self, other: NativeAgent) -> Fallback[Any]:
         """Run this if an agent of ADK's fails."""
-        return lift(other, "//") // self if is_native(other) else NotImplemented
+        return self._after(other, "//") // self
+
+    def _after(self, other: object, operator: str) -> Expr[Any]:
+        """The left operand of `|` or `//` if it is an agent of ADK's.
+
+        Raises:
+            ArgumentError: it is something else.
+        """
+        lifted = lift(other, operator)
+        if not is_native(other):
+            raise ArgumentError(
+                f"{operator} takes an expression on its left, not {describe(other)}. "
+                f"Write {self.name or 'agent'} {operator} {function_name(other, 'fn')}."
+            )
+        return lifted
 
     def __mul__(self, rounds: int | Until) -> Loop[T_co]:
         """Run this again and again: `n` times, or `until(predicate, max=n)`."""
@@ -118,6 +134,16 @@ class Expr(Handle[T_co]):
                 f"* takes a number of rounds, not {describe(rounds)}; wrap it: {me} * until({test}, max=10)."
             )
         return Loop(self, max_iterations=rounds)
+
+    if not TYPE_CHECKING:  # a type checker reports these operands itself
+
+        def __rmul__(self, other: object) -> Never:
+            hint = f" Write {self.name or 'agent'} * {other!r}." if isinstance(other, int) else ""
+            raise ArgumentError(f"* takes the expression on its left, not {describe(other)}.{hint}")
+
+        def __rmatmul__(self, other: object) -> Never:
+            hint = f" Write {self.name or 'agent'} @ {other.__name__}." if isinstance(other, type) else ""
+            raise ArgumentError(f"@ takes the agent on its left, not {describe(other)}.{hint}")
 
     # --- what every expression can do -------------------------------------------------------------
 
@@ -509,7 +535,7 @@ class Loop(Expr[T_co], WorkflowMethods):
     ) -> None:
         refuse_fields("Loop", "step", unknown, ("max_iterations", "name"))
         given, body = Pipeline.gather(Loop, steps, name, "step")
-        made = LoopNode(name=given, children=body, max_iterations=_rounds(max_iterations))
+        made = LoopNode(name=given, children=body, max_iterations=rounds(max_iterations))
         object.__setattr__(self, "_node", made)
 
     @overload
@@ -526,14 +552,15 @@ class Loop(Expr[T_co], WorkflowMethods):
 
     def max_iterations(self, count: int) -> Self:
         """Return the loop with another limit of rounds."""
-        return self._set(max_iterations=_rounds(count))
+        return self._set(max_iterations=rounds(count))
 
     def until(self, predicate: Predicate) -> Self:
         """Return the loop that also ends when `predicate(state)` holds after a round."""
         return self._set(until=observer(predicate, "until()"))
 
 
-def _rounds(value: object) -> int:
+def rounds(value: object) -> int:
+    """Return a loop's most rounds, if it is a positive whole number."""
     if not positive(value):
         raise ArgumentError(
             f"A loop runs a positive whole number of times, not {value!r}; the default is 10."
@@ -567,7 +594,7 @@ def lift(value: object, where: str, before: Expr[Any] | Node | None = None) -> E
     if isinstance(value, Mapping):
         return _route_of(cast("Mapping[Any, Any]", value), before)
     if callable(value) and not isinstance(value, type):
-        return Step.from_node(TransformNode(fn=cast(TransformFn, value)))
+        return Step.from_node(TransformNode(fn=cast(TransformFn, with_argument(value, where))))
     raise no_step(value, where)
 
 
@@ -587,6 +614,18 @@ def adopted(value: object, declare: Mapping[str, object] | None = None) -> Expr[
     }
     kind = cast("type[Expr[Any]]", kinds.get(type(node), Expr))
     return kind.from_node(node)
+
+
+def usable_tools(value: object) -> tuple[object, ...]:
+    """The single tools of a value, checked; an agent of ADK's becomes a tool that runs it.
+
+    Raises:
+        ArgumentError: an agent cannot have the value as a tool.
+    """
+    if is_native(value) and hasattr(value, "sub_agents"):  # ADK accepts no agent as a tool
+        return (AgentTool(adopted(value).node),)
+    parts = each(checked(value))
+    return parts if len(parts) == 1 else tuple(one for part in parts for one in usable_tools(part))
 
 
 def _route_of(branches: Mapping[Any, Any], before: Expr[Any] | Node | None) -> Expr[Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from adk_fluent.context.control import ConditionalContext, ValidateContext, WriteNotes
 from adk_fluent.context.entries import CountTokens
@@ -49,15 +49,22 @@ from adk_fluent.expr.arguments import (
     agent_names,
     check_key,
     count,
+    counting,
     describe,
     function,
     observer,
     one_of,
+    optional_model,
+    optional_text,
     positive_number,
+    text,
+    unary,
+    words,
 )
 from adk_fluent.expr.base import Step
 from adk_fluent.ir.nodes import CaptureNode
 from adk_fluent.ir.predicates import Predicate, plain
+from adk_fluent.middleware.arguments import flag
 from adk_fluent.spelling import Namespace
 
 if TYPE_CHECKING:
@@ -160,9 +167,10 @@ class C(metaclass=Namespace):
             type: `text`, `tool_call`, `tool_response` or `file`.
             tag: a label that the event's `custom_metadata` lists under `tags`.
         """
-        authors = (author,) if isinstance(author, str) else None if author is None else tuple(author)
+        names = None if author is None else [author] if isinstance(author, str) else author
+        authors = None if names is None else words(names, "C.select(author=)")
         one_of(type, (None, *ENTRY_TYPES), "C.select(type=)")
-        return Select(authors, type, tag)
+        return Select(authors, type, optional_text(tag, "C.select(tag=)"))
 
     @staticmethod
     def recent(half_life: float = 10, min_weight: float = 0.1) -> Context:
@@ -172,7 +180,7 @@ class C(metaclass=Namespace):
             half_life: number of turns after which the weight of an event is halved.
             min_weight: least weight of a selected event; an event of the current turn has the weight 1.
         """
-        if not 0 < min_weight <= 1:
+        if positive_number(min_weight, "C.recent(min_weight=)") > 1:
             raise ArgumentError(f"C.recent(min_weight=) is above 0 and at most 1, not {min_weight!r}.")
         return RecentTurns(positive_number(half_life, "C.recent()"), min_weight)
 
@@ -214,7 +222,7 @@ class C(metaclass=Namespace):
         one_of(strategy, ("tail", "head", "middle"), "C.truncate(strategy=)")
         turns = None if max_turns is None else count(max_turns, "C.truncate(max_turns=)")
         tokens = None if max_tokens is None else count(max_tokens, "C.truncate(max_tokens=)")
-        return Truncate(turns, tokens, strategy, count_tokens)
+        return Truncate(turns, tokens, strategy, counting(count_tokens, "C.truncate(count_tokens=)"))
 
     @staticmethod
     def project(*fields: str) -> Context:
@@ -248,19 +256,21 @@ class C(metaclass=Namespace):
             count_tokens: function that counts the tokens of a text; by default a token per four characters.
         """
         one_of(overflow, ("truncate_oldest", "error", "summarize"), "C.budget(overflow=)")
-        return Budget(count(max_tokens, "C.budget()"), overflow, model, count_tokens)
+        helper = optional_model(model, "C.budget(model=)")
+        counter = counting(count_tokens, "C.budget(count_tokens=)")
+        return Budget(count(max_tokens, "C.budget()"), overflow, helper, counter)
 
     @staticmethod
     def priority(tier: int) -> Context:
         """Set the tier of the selection, 0 by default; a budget leaves out lower tiers first."""
-        if not isinstance(tier, int):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may not be type-checked
+        if not isinstance(tier, int) or isinstance(tier, bool):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may not be type-checked
             raise ArgumentError(f"C.priority() takes a whole number, not {describe(cast(object, tier))}.")
         return Priority(tier)
 
     @staticmethod
     def fit(max_tokens: int, *, count_tokens: CountTokens | None = None) -> Context:
         """Compact, then remove repetition, then truncate, until the selection has at most `max_tokens`."""
-        return Fit(count(max_tokens, "C.fit()"), count_tokens)
+        return Fit(count(max_tokens, "C.fit()"), counting(count_tokens, "C.fit(count_tokens=)"))
 
     @staticmethod
     def fresh(max_age: float) -> Context:
@@ -272,7 +282,8 @@ class C(metaclass=Namespace):
         """Replace every match of the regular expressions, also in the current user message."""
         if not patterns:
             raise ArgumentError("C.redact() needs at least one regular expression.")
-        return Redact(tuple((p.pattern, p.flags) for p in map(_pattern, patterns)), replacement)
+        instead = text(replacement, "C.redact(replacement=)")
+        return Redact(tuple((p.pattern, p.flags) for p in map(_pattern, patterns)), instead)
 
     # --- with a model -----------------------------------------------------------------------------
 
@@ -295,7 +306,8 @@ class C(metaclass=Namespace):
             scope: the part to summarize: `all`, only `earlier` turns, or only `tools` (calls and results).
         """
         one_of(scope, ("all", "earlier", "tools"), "C.summarize(scope=)")
-        return Summarize(model, prompt, scope)
+        helper = optional_model(model, "C.summarize(model=)")
+        return Summarize(helper, optional_text(prompt, "C.summarize(prompt=)"), scope)
 
     @staticmethod
     def relevant(
@@ -320,7 +332,8 @@ class C(metaclass=Namespace):
             raise ArgumentError("C.relevant() takes query= or query_key=, not both.")
         key = None if query_key is None else check_key(query_key, "C.relevant(query_key=)")
         best = count(top_k, "C.relevant(top_k=)")
-        return Relevant(query, key, best, plain(scorer, "C.relevant(scorer=)"), model)
+        helper = optional_model(model, "C.relevant(model=)")
+        return Relevant(optional_text(query, "C.relevant(query=)"), key, best, _scorer(scorer), helper)
 
     @staticmethod
     def extract(schema: type[BaseModel], *, into: str, model: Model | None = None) -> Context:
@@ -331,9 +344,11 @@ class C(metaclass=Namespace):
             into: the state key for the data as a dict, and its label in the context.
             model: the helper model; by default the agent's own model.
         """
-        if not hasattr(schema, "model_json_schema"):
-            raise ArgumentError(f"C.extract() takes a pydantic model class, not {describe(schema)}.")
-        return Extract(schema, check_key(into, "C.extract(into=)"), model)
+        if not hasattr(schema, "model_json_schema") or not isinstance(schema, type):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may not be type-checked
+            given = describe(cast(object, schema))
+            raise ArgumentError(f"C.extract() takes a pydantic model class, not {given}.")
+        key = check_key(into, "C.extract(into=)")
+        return Extract(schema, key, optional_model(model, "C.extract(model=)"))
 
     @staticmethod
     def distill(*, into: str, model: Model | None = None) -> Context:
@@ -343,14 +358,16 @@ class C(metaclass=Namespace):
             into: the state key for the lines, and their label in the context.
             model: the helper model; by default the agent's own model.
         """
-        return Distill(check_key(into, "C.distill(into=)"), model)
+        key = check_key(into, "C.distill(into=)")
+        return Distill(key, optional_model(model, "C.distill(model=)"))
 
     # --- ready-made -------------------------------------------------------------------------------
 
     @staticmethod
     def rolling(n: int, *, summarize: bool = False, model: Model | None = None) -> Context:
         """Select the last `n` turns; with `summarize`, add one summary of all earlier turns."""
-        return Rolling(count(n, "C.rolling()"), bool(summarize), model)
+        helper = optional_model(model, "C.rolling(model=)")
+        return Rolling(count(n, "C.rolling()"), flag(summarize, "C.rolling(summarize=)"), helper)
 
     @staticmethod
     def from_agents_windowed(**agent_to_n: int) -> Context:
@@ -391,7 +408,9 @@ class C(metaclass=Namespace):
             model: the helper model; by default the agent's own model.
             count_tokens: function that counts the tokens of a text; by default a token per four characters.
         """
-        return ManusCascade(count(budget, "C.manus_cascade()"), model, count_tokens)
+        helper = optional_model(model, "C.manus_cascade(model=)")
+        counter = counting(count_tokens, "C.manus_cascade(count_tokens=)")
+        return ManusCascade(count(budget, "C.manus_cascade()"), helper, counter)
 
     @staticmethod
     def notes(key: str) -> Context:
@@ -418,7 +437,8 @@ class C(metaclass=Namespace):
         if not checks:
             raise ArgumentError("C.validate() needs at least one function of the text.")
         where = "C.validate()"
-        return ValidateContext(tuple(function(plain(c, where), where) for c in checks))
+        what = "functions of the text"
+        return ValidateContext(tuple(unary(function(plain(c, where), where), where, what) for c in checks))
 
     @staticmethod
     def when(predicate: Predicate | str, spec: Context) -> Context:
@@ -451,7 +471,27 @@ def _keys(keys: tuple[str, ...], where: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(check_key(key, where) for key in keys))
 
 
+def _scorer(scorer: Any) -> Any:
+    """Return a scorer of `C.relevant`: `None`, a function of two texts, or an embedding model.
+
+    Raises:
+        ArgumentError: the value is something else, or async.
+    """
+    made = hasattr(scorer, "embed") and not isinstance(scorer, type)
+    if scorer is None or made or (isinstance(scorer, str) and scorer.strip()):
+        return scorer
+    if callable(scorer) and not isinstance(scorer, type | Step):
+        return plain(scorer, "C.relevant(scorer=)")
+    raise ArgumentError(
+        "C.relevant(scorer=) takes a function (query, text) -> float, or an embedding model: its name, or an "
+        f"object with embed(texts); not {describe(cast(object, scorer))}."
+    )
+
+
 def _pattern(pattern: str | re.Pattern[str]) -> re.Pattern[str]:
+    given: object = getattr(pattern, "pattern", pattern)
+    if not isinstance(given, str):  # bytes match no text
+        raise ArgumentError(f"C.redact() takes regular expressions as text, not {describe(pattern)}.")
     try:
         return re.compile(pattern)
     except (re.error, TypeError) as error:

@@ -14,7 +14,7 @@ from adk_fluent.ir.annotations import AuthConfig, RetryConfig
 from adk_fluent.ir.endpoints import is_url
 from adk_fluent.ir.graph import check_name
 from adk_fluent.ir.nodes import RemoteAgentNode
-from adk_fluent.middleware.arguments import flag, of_type
+from adk_fluent.middleware.arguments import flag, of_type, positive
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -126,7 +126,7 @@ class RemoteAgent(Expr[T_co]):
             output_schema=cast("type | None", schema),
             auth=auth,
             timeout_seconds=positive_number(timeout, f"{where} timeout="),
-            max_bytes=int(positive_number(max_bytes, f"{where} max_bytes=")),
+            max_bytes=int(positive(max_bytes, f"{where} max_bytes=")),
             retry=retry,
             fallback=None if fallback is None else fallback.node,
             allow_http=flag(allow_http, f"{where} allow_http="),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Never, TypeVar, cast, overload
 from adk_fluent.errors import ArgumentError, ExpressionError
 from adk_fluent.expr.agent import Agent
 from adk_fluent.expr.arguments import check_key, describe, observer
-from adk_fluent.expr.base import Expr, Loop, Step, Until, lift
+from adk_fluent.expr.base import Expr, Loop, Step, Until, lift, rounds
 from adk_fluent.expr.workflow import MapOver, Race
 from adk_fluent.ir.functions import function_name
 from adk_fluent.ir.graph import check_name
@@ -124,7 +124,7 @@ def map_over(
 
 def until(predicate: Predicate, *, max: int = 10) -> Until:
     """The right side of `body * until(predicate)`: repeat until the predicate holds, at most `max` times."""
-    return Until(observer(predicate, "until()"), max)
+    return Until(observer(predicate, "until()"), rounds(max))
 
 
 @overload
@@ -150,7 +150,7 @@ def agent(name: str, model: str | BaseLlm | None = None) -> Callable[[Callable[.
         >>> poet.node.instruction
         'Write one line about {topic}.'
     """
-    check_name(name)
+    begun = Agent(name, model)
 
     def make(fn: Callable[..., Any]) -> Agent[str]:
         if not inspect.isroutine(fn):
@@ -158,7 +158,7 @@ def agent(name: str, model: str | BaseLlm | None = None) -> Callable[[Callable[.
         instruction = inspect.getdoc(fn)
         if not instruction:
             raise ExpressionError(f"@agent({name!r}): the function needs a docstring; it is the instruction.")
-        return Agent(name, model).instruct(instruction)
+        return begun.instruct(instruction)
 
     return make
 

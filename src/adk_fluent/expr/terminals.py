@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar, Unpack, 
 
 from adk_fluent._tracebacks import brief
 from adk_fluent.errors import ADKFluentError, ArgumentError
-from adk_fluent.expr.arguments import words
+from adk_fluent.expr.arguments import text, words
 from adk_fluent.expr.options import ResumeOptions, RunOptions, ServiceOptions, listing_options
 from adk_fluent.expr.reports import Reports
+from adk_fluent.ir.annotations import AuthConfig
+from adk_fluent.middleware.arguments import of_type
 from adk_fluent.spelling import did_you_mean
 
 if TYPE_CHECKING:
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
     from adk_fluent.expr.options import AnyMiddleware
     from adk_fluent.expr.reports import Prompt
     from adk_fluent.expr.session import Chat
-    from adk_fluent.ir.annotations import AuthConfig
     from adk_fluent.ir.base import Node
 
 T_co = TypeVar("T_co", covariant=True)
@@ -110,6 +111,9 @@ class Terminals(Reports, Generic[T_co]):
 
         sdk.need("to_agent_card()")
         told = {"name": name, "description": description, "version": version}
+        for argument, value in told.items():
+            text(value, f"to_agent_card({argument}=)")
+        of_type(auth, AuthConfig | None, "to_agent_card(auth=)", "an AuthConfig(...)", secret=True)
         able = words(skills, "to_agent_card(skills=)")
         return sdk.card_of(card_json(self.node, endpoint, **told, skills=able, auth=auth))
 

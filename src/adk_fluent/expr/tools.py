@@ -10,19 +10,21 @@ from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
 from adk_fluent.errors import ArgumentError
-from adk_fluent.expr.arguments import count, describe, positive_number
-from adk_fluent.expr.base import Expr
+from adk_fluent.expr.arguments import count, describe, optional_text, positive_number, unary
+from adk_fluent.expr.base import Expr, adopted, usable_tools
 from adk_fluent.expr.remote import RemoteAgent
+from adk_fluent.ir.adk_objects import is_native
 from adk_fluent.ir.annotations import AuthConfig, RetryConfig
 from adk_fluent.ir.endpoints import is_url
 from adk_fluent.ir.functions import Access, keys_of
 from adk_fluent.ir.state_keys import StateFieldRef
 from adk_fluent.ir.tools import sees_caller, tool_name
+from adk_fluent.middleware.arguments import flag
 from adk_fluent.middleware.retrying import Retry, Retryable
 from adk_fluent.spelling import Namespace
 from adk_fluent.state.delta import detached
 from adk_fluent.tools import sources, wrappers
-from adk_fluent.tools.spec import Tool, checked, each, makes_values, object_of, together
+from adk_fluent.tools.spec import Tool, makes_values, object_of, together
 
 if TYPE_CHECKING:
     from google.adk.agents.base_agent import BaseAgent
@@ -103,16 +105,17 @@ class T(metaclass=Namespace):
             )
         reading, writing = keys_of(reads, "T.fn()", "reads"), keys_of(writes, "T.fn()", "writes")
         given = Access(reading, writing) if reading or writing else None
+        if not callable(confirm):
+            flag(confirm, "T.fn(confirm=)")
         for name, value in {"in_thread": in_thread, "parallel": parallel}.items():
-            if not isinstance(cast(object, value), bool):
-                raise ArgumentError(f"T.fn({name}=): it is True or False, not {value!r:.40}.")
+            flag(value, f"T.fn({name}=): it")
         if parallel and not in_thread:
             told = "the event loop makes one call at a time. Leave out one of the two."
             raise ArgumentError(f"T.fn(parallel=True, in_thread=False): {told}")
         return sources.FunctionTool(function, confirm, given, in_thread, parallel)
 
     @staticmethod
-    def agent(expression: Expr[Any]) -> Tool:
+    def agent(expression: Expr[Any] | BaseAgent) -> Tool:
         """Make a tool from an agent or a whole pipeline; the model calls it with a `request`.
 
         The expression sees the request and the state, but not the conversation; its answer is the result of
@@ -120,14 +123,17 @@ class T(metaclass=Namespace):
         agents, and only the caller sees their text.
 
         Args:
-            expression: the expression; it needs a name, and `.describe(...)` tells the model its purpose. It
-                cannot wait for a person.
+            expression: the expression, or an agent of ADK's; it needs a name, and `.describe(...)` tells the
+                model its purpose. It cannot wait for a person.
 
         Raises:
             ArgumentError: the value is not an expression, or has no name.
         """
-        if not isinstance(expression, Expr):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
-            raise ArgumentError(f"T.agent() takes an expression, not {describe(expression)}.")
+        if is_native(expression):
+            expression = adopted(expression)
+        if not isinstance(expression, Expr):
+            remedy = _not_agent(expression)
+            raise ArgumentError(f"T.agent() takes an expression, not {describe(expression)}.{remedy}")
         if not expression.name:
             raise ArgumentError(
                 f"T.agent({expression!r}) has no name that a model could call. Give it one: .named('...')."
@@ -215,6 +221,17 @@ class T(metaclass=Namespace):
         """
         if (data_store_id is None) == (search_engine_id is None):
             raise ArgumentError("T.vertex_ai_search() takes either data_store_id= or search_engine_id=.")
+        for name, value in {
+            "data_store_id": data_store_id,
+            "search_engine_id": search_engine_id,
+            "filter": filter,
+        }.items():
+            optional_text(value, f"T.vertex_ai_search({name}=)")
+        if max_results is not None:
+            count(max_results, "T.vertex_ai_search(max_results=)")
+        if not isinstance(data_store_specs, list | None):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
+            given = describe(data_store_specs)
+            raise ArgumentError(f"T.vertex_ai_search(data_store_specs=) takes a list, not {given}.")
         options = {
             "data_store_id": data_store_id,
             "data_store_specs": data_store_specs,
@@ -295,7 +312,7 @@ class T(metaclass=Namespace):
             _specification(spec),
             _filter(tool_filter, "T.openapi()"),
             None if auth is None else sources.Credential(auth),
-            allow_private_network_access,
+            flag(allow_private_network_access, "T.openapi(allow_private_network_access=)"),
         )
 
     @staticmethod
@@ -360,8 +377,9 @@ class T(metaclass=Namespace):
             when: a function of the call's arguments and of injected resources, by name; it returns True if a
                 person must approve the call. By default, every call needs approval.
         """
-        if when is not None and not callable(when):
-            raise ArgumentError(f"T.confirm(when=) takes a function of the arguments, not {describe(when)}.")
+        if when is not None and (not callable(when) or isinstance(when, Expr)):
+            given = describe(cast(object, when))
+            raise ArgumentError(f"T.confirm(when=) takes a function of the arguments, not {given}.")
         return _each(tool, lambda one: wrappers.ConfirmedTool(one, when), "T.confirm()")
 
     @staticmethod
@@ -406,8 +424,9 @@ class T(metaclass=Namespace):
         T.cache(balance, key=<lambda>)
         """
         kept = None if ttl is None else positive_number(ttl, "T.cache(ttl=)")
-        if key is not None and not callable(key):
-            raise ArgumentError(f"T.cache(key=) takes a function of the arguments, not {describe(key)}.")
+        if key is not None and (not callable(key) or isinstance(key, Expr)):
+            given = describe(cast(object, key))
+            raise ArgumentError(f"T.cache(key=) takes a function of the arguments, not {given}.")
         if inspect.iscoroutinefunction(key):
             raise ArgumentError(
                 "T.cache(key=) takes a plain function, not an async one: it is never awaited."
@@ -471,27 +490,28 @@ class T(metaclass=Namespace):
         """
         if pre is None and post is None:
             raise ArgumentError("T.transform() needs pre= or post=.")
-        for name, function in (("pre", pre), ("post", post)):
-            if function is not None and not callable(function):
-                raise ArgumentError(f"T.transform({name}=) takes a function, not {describe(function)}.")
+        if pre is not None:
+            unary(pre, "T.transform(pre=)", "a function of the arguments, which it gets as one dict")
+        if post is not None:
+            unary(post, "T.transform(post=)", "a function of the result")
         return _each(tool, lambda one: wrappers.TransformedTool(one, pre, post), "T.transform()")
 
 
 def _each(tool: object, wrap: Callable[[object], Tool], where: str) -> Tool:
     """Wrap a tool, or each of several."""
-    parts = tuple(wrap(_here(one, where)) for one in each(_given(tool, where)))
+    parts = tuple(wrap(_here(one, where)) for one in _given(tool, where))
     return parts[0] if len(parts) == 1 else together(*parts)
 
 
 def _one(tool: object, where: str) -> None:
-    if len(each(_given(tool, where))) > 1:
+    if len(_given(tool, where)) > 1:
         raise ArgumentError(f"{where} takes one tool, not {tool!r:.60}.")
 
 
-def _given(tool: object, where: str) -> object:
+def _given(tool: object, where: str) -> tuple[object, ...]:
     if isinstance(tool, str):
         raise ArgumentError(f"{where} takes a tool, not the name {tool!r}.")
-    return checked(tool)
+    return usable_tools(tool)
 
 
 def _here(tool: object, where: str) -> object:
@@ -501,6 +521,19 @@ def _here(tool: object, where: str) -> object:
             f"{where}: the provider of the model runs {tool!r}, so its calls cannot be wrapped."
         )
     return tool
+
+
+def _not_agent(value: object) -> str:
+    """The remedy for a value that is not an agent, for the end of a message; empty if there is none."""
+    if isinstance(value, str):
+        return f" Give the agent itself: T.agent(Agent({value!r}))."
+    if isinstance(value, type):
+        return f" Give an object of it: T.agent({value.__name__}(...))."
+    if isinstance(value, Tool) or hasattr(value, "run_async") or hasattr(value, "get_tools"):
+        return " It is a tool already: .tools(tool)."
+    if isinstance(value, list | tuple):
+        return " Give one agent to each T.agent(...)."
+    return " Write T.fn(...)." if callable(value) else ""
 
 
 def _elsewhere(function: object) -> str:

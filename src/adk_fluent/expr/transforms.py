@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from math import isfinite
 from typing import TYPE_CHECKING, Any, cast
 
 from adk_fluent.errors import ArgumentError, ExpressionError
-from adk_fluent.expr.arguments import check_key, describe, function, observer, positive
+from adk_fluent.expr.arguments import (
+    check_key,
+    describe,
+    function,
+    observer,
+    positive,
+    text,
+    unary,
+)
 from adk_fluent.expr.base import Expr, Step
 from adk_fluent.ir.functions import NO_ACCESS, UNKNOWN_ACCESS, Access, keys_of, said
 from adk_fluent.ir.nodes import CaptureNode, SequenceNode, TransformFn, TransformNode
 from adk_fluent.ir.predicates import Predicate, StateView, plain, truth_of
+from adk_fluent.middleware.arguments import flag
 from adk_fluent.spelling import Namespace
 from adk_fluent.state import operations
 from adk_fluent.state.delta import detached
@@ -190,6 +200,7 @@ class S(metaclass=Namespace):
                 joined as text, one per line, without absent ones.
         """
         names, target = _keys(keys, "S.merge()"), check_key(into, "S.merge(into=)")
+        flag(answer, "S.merge(answer=)")
         combine = None if fn is None else _plain(fn, "S.merge(fn=)")
         return _step(operations.Merge(keys=names, into=target, fn=combine))
 
@@ -202,7 +213,7 @@ class S(metaclass=Namespace):
             fn: a function of the value, or a type that converts it, such as `float`.
         """
         key = check_key(key, "S.transform()")
-        convert = fn if isinstance(fn, type) else _plain(fn, "S.transform()")
+        convert = unary(fn if isinstance(fn, type) else _plain(fn, "S.transform()"), "S.transform()")
         return _step(operations.TransformValue(key=key, fn=convert))
 
     @staticmethod
@@ -231,7 +242,7 @@ class S(metaclass=Namespace):
     @staticmethod
     def counter(key: str, *, step: float = 1) -> Transform:
         """Add `step` to the number at `key`, which starts at 0."""
-        if not isinstance(step, int | float) or isinstance(step, bool):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
+        if not isinstance(step, int | float) or isinstance(step, bool) or not isfinite(step):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
             raise ArgumentError(f"S.counter(step=) takes a number, not {describe(step)}.")
         return _step(operations.Counter(key=check_key(key, "S.counter()"), step=step))
 
@@ -262,7 +273,8 @@ class S(metaclass=Namespace):
     def group_by(key: str, fn: Callable[[Any], Any], *, into: str) -> Transform:
         """Sort the items of the list at `key` into a dict of lists by the text of `fn(item)`."""
         key, into = check_key(key, "S.group_by()"), check_key(into, "S.group_by(into=)")
-        return _step(operations.GroupBy(key=key, fn=_plain(fn, "S.group_by()"), into=into))
+        sort = unary(_plain(fn, "S.group_by()"), "S.group_by()", "a function of an item")
+        return _step(operations.GroupBy(key=key, fn=sort, into=into))
 
     # --- checks: they stop the run ----------------------------------------------------------------
 
@@ -282,8 +294,7 @@ class S(metaclass=Namespace):
     @staticmethod
     def validate(model: type[BaseModel]) -> Transform:
         """Raise `StateGuardError` unless the state matches the fields of a pydantic model."""
-        fields = cast("dict[str, object] | None", getattr(model, "model_fields", None))
-        if fields is None or not isinstance(model, type):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
+        if not isinstance(model, type) or not hasattr(model, "model_fields"):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
             raise ArgumentError(
                 f"S.validate() takes a pydantic model class, not {describe(cast(object, model))}."
             )
@@ -295,7 +306,7 @@ class S(metaclass=Namespace):
     def log(*keys: str, label: str = "") -> Transform:
         """Log these keys, or the whole state, at INFO on `adk_fluent.state`."""
         names = _keys(keys, "S.log()") if keys else ()
-        return _step(operations.Log(keys=names, label=label))
+        return _step(operations.Log(keys=names, label=text(label, "S.log(label=)")))
 
     @staticmethod
     def identity() -> Transform:

@@ -71,6 +71,17 @@ def is_native(value: object) -> bool:
     )
 
 
+def is_model(value: object) -> bool:
+    """True for the name of a model, or a `BaseLlm`.
+
+    >>> is_model("gemini-2.5-flash"), is_model(""), is_model(5)
+    (True, False, False)
+    """
+    if isinstance(value, str):
+        return bool(value.strip())
+    return hasattr(value, "generate_content_async") and not isinstance(value, type)
+
+
 def object_path(value: object) -> str | None:
     """The path `module:name` of an object in an imported module of the user, or `None`."""
     found: list[str] = []

@@ -109,6 +109,8 @@ def keys_of(keys: Iterable[str | StateFieldRef], where: str, argument: str) -> f
     """
     if isinstance(keys, str | StateFieldRef):
         raise ArgumentError(f"{where} takes collections of keys: write {argument}=[{str(keys)!r}].")
+    if not isinstance(keys, Iterable) or isinstance(keys, type | Frozen):  # pyright: ignore[reportUnnecessaryIsInstance]  # users pass anything
+        raise ArgumentError(f"{where[:-1]}{argument}=) takes a list of state keys, not {keys!r:.40}.")
     return frozenset(state_key(key, f"{where[:-1]}{argument}=)") for key in keys)
 
 

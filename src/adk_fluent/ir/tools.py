@@ -106,6 +106,11 @@ def tool_access(tool: object) -> Access:
     return NO_ACCESS if inner is None else UNKNOWN_ACCESS
 
 
+def holds_native_agent(tool: object) -> bool:
+    """True for ADK's `AgentTool`, or a wrapper around it: checks do not read the agent inside."""
+    return any(_is_of_adk(part) and getattr(part, "agent", None) is not None for part in innermost(tool))
+
+
 def _is_called(function: object) -> bool:
     """True if a tool is a class or an object that ADK calls like a function, with known parameters."""
     if not callable(function) or hasattr(function, "run_async") or hasattr(function, "get_tools"):

@@ -11,6 +11,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, TypeAlias
 
+from adk_fluent.middleware.arguments import of_type
+
 Span: TypeAlias = tuple[int, int, str]
 """Where personal data stands in a text, and its kind: start, end (exclusive), kind such as `"EMAIL"`."""
 
@@ -31,6 +33,7 @@ def find_personal_data(text: str) -> list[Span]:
         >>> [(text[start:end], kind) for start, end, kind in find_personal_data(text)]
         [('ann@example.org', 'EMAIL'), ('4111 1111 1111 1111', 'CREDIT_CARD')]
     """
+    of_type(text, str, "find_personal_data(text=)", "text")
     found: list[Span] = []
     for kind, spans in _KINDS:
         of_kind = _joined(sorted(spans(text)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from adk_fluent.errors import ArgumentError
+from adk_fluent.ir.adk_objects import is_model
 from adk_fluent.ir.functions import only_reads
 from adk_fluent.ir.predicates import Predicate, plain, truth_of
 from adk_fluent.ir.state_keys import StateFieldRef, state_key
@@ -176,9 +177,10 @@ class P(metaclass=Namespace):
                 it is. By default the model shortens every prompt, as much as it can.
             model: the helper model; the agent's own model by default.
         """
-        if max_tokens is not None and (not isinstance(max_tokens, int) or max_tokens < 1):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
+        if max_tokens is not None and (type(max_tokens) is not int or max_tokens < 1):
             raise ArgumentError(f"P.compress(max_tokens=) takes a positive whole number, not {max_tokens!r}.")
-        return Arrangement("compress", options=_given(max_tokens=max_tokens, model=model))
+        helper = _model(model, "P.compress(model=)")
+        return Arrangement("compress", options=_given(max_tokens=max_tokens, model=helper))
 
     @staticmethod
     def adapt(*, audience: str, model: str | BaseLlm | None = None) -> Arrangement:
@@ -188,9 +190,8 @@ class P(metaclass=Namespace):
             audience: the readers of the agent's answers, such as `children` or `lawyers`.
             model: the helper model; the agent's own model by default.
         """
-        return Arrangement(
-            "adapt", options=_given(audience=_text(audience, "P.adapt(audience=)"), model=model)
-        )
+        helper, readers = _model(model, "P.adapt(model=)"), _text(audience, "P.adapt(audience=)")
+        return Arrangement("adapt", options=_given(audience=readers, model=helper))
 
     # --- around a prompt --------------------------------------------------------------------------
 
@@ -203,6 +204,9 @@ class P(metaclass=Namespace):
             postamble: the last text; by default, a reminder of the preamble. Empty for none.
         """
         inner = _prompt(prompt, "P.scaffolded()")
+        for name, text in {"preamble": preamble, "postamble": postamble}.items():
+            if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
+                raise ArgumentError(f"P.scaffolded({name}=) takes text, not {_kind(text)}.")
         before, after = (_trimmed(text) for text in (preamble, postamble))
         return inner.replace(
             preambles=(*([before] if before else []), *inner.preambles),
@@ -248,6 +252,12 @@ def _names(names: tuple[str, ...], where: str) -> tuple[str, ...]:
     if not names or not all(isinstance(name, str) for name in names):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
         raise ArgumentError(f"{where} takes at least one name of a section.")
     return tuple(dict.fromkeys(names))
+
+
+def _model(model: Any, where: str) -> Any:
+    if model is not None and not is_model(model):
+        raise ArgumentError(f"{where} takes a model's name or a BaseLlm, not {_kind(model)}.")
+    return model
 
 
 def _given(**options: Any) -> tuple[tuple[str, Any], ...]:

@@ -174,12 +174,12 @@ def json_of(card: Any) -> dict[str, Any]:
     """
     if isinstance(card, Mapping):
         return dict(cast("Mapping[str, Any]", card))
-    if hasattr(card, "model_dump"):
+    if hasattr(card, "model_dump") and not isinstance(card, type):
         return card.model_dump(mode="json", by_alias=True, exclude_none=True)
     if hasattr(card, "DESCRIPTOR"):
         from a2a.server.request_handlers.response_helpers import agent_card_to_dict
 
-        return agent_card_to_dict(card)
+        return agent_card_to_dict(cast(Any, card))
     raise ValueError(f"{card!r:.60} is no agent card")
 
 

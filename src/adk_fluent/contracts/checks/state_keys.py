@@ -13,7 +13,7 @@ from inspect import isroutine
 from adk_fluent.analysis.data_flow import Read
 from adk_fluent.analysis.dead_writes import overwritten
 from adk_fluent.analysis.facts import Facts, analyse
-from adk_fluent.analysis.plan import Step, first_after
+from adk_fluent.analysis.plan import Step, at_most_three, first_after
 from adk_fluent.analysis.values.fact import LOST, PRESENT
 from adk_fluent.contracts.checks.control_flow import unchanging
 from adk_fluent.contracts.findings import finding_about, lost_in_pause
@@ -26,6 +26,7 @@ from adk_fluent.ir.execution import STEP_BY_STEP, InParallel, PerItem, Repeated
 from adk_fluent.ir.functions import function_name
 from adk_fluent.ir.nodes import TransformNode, agent_of
 from adk_fluent.ir.state_keys import is_session_scoped
+from adk_fluent.ir.tools import holds_native_agent
 
 # --- reads before a write -------------------------------------------------------------------------
 
@@ -238,10 +239,32 @@ def check_unknown_functions(root: object) -> list[ContractIssue]:
             agent=first.name,
             key=hidden[0] if hidden else None,
             message=f"What {', '.join(names)}{more} {what} is unknown",
-            hint=f"The source of {_kind_of_code(readers, writers)} does not show it.{affected}\n"
-            'Declare it: @declares(reads=["..."], writes=["..."]) from adk_fluent.state.',
+            hint=f"{_reason(readers, writers)}{affected}\n{_remedy(readers, writers)}",
         )
     ]
+
+
+def _reason(*found: Mapping[Step, list[object]]) -> str:
+    tools, others = _native_agents(*found)
+    if tools and not others:
+        return "The check does not read an agent inside ADK's AgentTool."
+    return f"The source of {_kind_of_code(*found)} does not show it."
+
+
+def _remedy(*found: Mapping[Step, list[object]]) -> str:
+    """What to do: declare the keys of code, and give an agent inside a tool of ADK's to `T.agent`."""
+    tools, others = _native_agents(*found)
+    declare = 'Declare it: @declares(reads=["..."], writes=["..."]) from adk_fluent.state.'
+    adopt = "Give the agent of {} to T, and the check reads it: .tools(T.agent(agent))."
+    named = at_most_three(list(dict.fromkeys(_function_text([tool]) for tool in tools)))
+    return " ".join([declare] * bool(others) + [adopt.format(named)] * bool(tools))
+
+
+def _native_agents(*found: Mapping[Step, list[object]]) -> tuple[list[object], list[object]]:
+    """The functions that are ADK's `AgentTool`, and the others."""
+    every = [function for steps in found for held in steps.values() for function in held]
+    tools = [function for function in every if holds_native_agent(function)]
+    return tools, [function for function in every if not holds_native_agent(function)]
 
 
 def _kind_of_code(*found: Mapping[Step, list[object]]) -> str:
@@ -255,7 +278,7 @@ def _function_text(functions: list[object]) -> str:
     function = functions[0]
     if is_native(function):
         return f"{type(function).__name__}, a class derived from ADK's,"
-    name = function_name(function, "") or getattr(function, "name", "")
+    name = function_name(function, "") or getattr(function, "name", "") or getattr(function, "called", "")
     if isinstance(name, str) and name:
         return name
     return "a function" if isroutine(function) or isinstance(function, partial) else type(function).__name__

@@ -8,10 +8,11 @@ or from the functions in its traceback.
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator, Collection, Generator, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Generator, Iterable, Mapping
 from contextlib import aclosing, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from inspect import Parameter, signature
 from traceback import walk_tb
 from types import CodeType
 from typing import Any, Final
@@ -293,13 +294,23 @@ def _told(error: Exception, cause: Exception, root: str) -> RunError | None:
     if cause is error and _of_store(error):
         return None
     whose = f"Agent {agent!r}" if agent else f"The run of {root!r}"
+    if at is not None and isinstance(cause, TypeError) and (remedy := _uncallable(at, str(cause))):
+        return CallbackError(f"{whose}: {remedy}")
     return RunError(f"{whose} raised {sentence(what_happened(cause))}")
 
 
-_HOOKS: Final = (
-    *("before_agent", "after_agent", "before_model", "after_model", "on_model_error"),
-    *("before_tool", "after_tool", "on_tool_error"),
-)
+_TOOL_CALL: Final = ("tool", "args", "tool_context")
+_HOOKS: Final[Mapping[str, tuple[str, ...]]] = {
+    "before_agent": ("callback_context",),
+    "after_agent": ("callback_context",),
+    "before_model": ("callback_context", "llm_request"),
+    "after_model": ("callback_context", "llm_response"),
+    "on_model_error": ("callback_context", "llm_request", "error"),
+    "before_tool": _TOOL_CALL,
+    "after_tool": (*_TOOL_CALL, "tool_response"),
+    "on_tool_error": (*_TOOL_CALL, "error"),
+}
+"""The callbacks of an agent, each with the keyword arguments that ADK gives it."""
 _FUNCTIONS: Final = {
     "canonical_instruction": "instruction",
     "canonical_global_instruction": "global instruction",
@@ -363,6 +374,36 @@ def _tool_of(owner: object, code: CodeType, held: Mapping[str, object]) -> BaseT
     if code.co_name.endswith("_build_response_event") and isinstance(tool := held.get("tool"), BaseTool):
         return tool
     return owner if isinstance(owner, BaseTool) else None
+
+
+def _uncallable(agent: BaseAgent, said: str) -> str:
+    """What is wrong with a callback that Python could not call; empty if every callback can be called.
+
+    Args:
+        agent: the agent that ran.
+        said: the message of Python's error, which names the function.
+    """
+    for hook, names in _HOOKS.items():
+        for function in getattr(agent, f"canonical_{hook}_callbacks", ()):
+            called = behind(function)
+            name = getattr(called, "__name__", type(called).__name__)
+            if f"{name}()" in said and not _takes(called, names):
+                return (
+                    f"its {hook} callback {name!r} cannot be called. ADK gives it its arguments by name: "
+                    f"write def {'callback' if name == '<lambda>' else name}({', '.join(names)})."
+                )
+    return ""
+
+
+def _takes(function: Callable[..., Any], names: Iterable[str]) -> bool:
+    """True if a function has parameters of these names; others may be resources."""
+    try:
+        parameters = signature(function).parameters
+    except (TypeError, ValueError):  # a built-in without a signature
+        return True
+    if any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
+        return True
+    return all(name in parameters and parameters[name].kind != Parameter.POSITIONAL_ONLY for name in names)
 
 
 def _callbacks(agent: BaseAgent, code: CodeType) -> dict[str, str]:
