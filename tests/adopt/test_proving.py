@@ -415,6 +415,16 @@ def test_a_proof_finds_a_state_with_which_the_project_runs(cli: Cli, tmp_path: P
     assert "differs" not in done.err
 
 
+def test_a_loop_without_an_end_is_not_run(cli: Cli, tmp_path: Path) -> None:
+    """A run of it would never end, so the proof says so."""
+    made = "from google.adk.agents import LlmAgent, LoopAgent\n"
+    made += "root_agent = LoopAgent(name='again', sub_agents=[LlmAgent(name='a', instruction='Say it.')])\n"
+    (tmp_path / "endless.py").write_text(made)
+    done = cli("convert", "endless.py", "--verify")
+    assert done.code == 1
+    assert "Not verified: again never ends: it has no limit and no way out." in done.err
+
+
 GRADED = """\
 from google.adk.agents import LlmAgent
 from pydantic import BaseModel, Field

@@ -22,7 +22,7 @@ from adk_fluent.cli.target import Target, load, module_name
 from adk_fluent.errors import ADKFluentError, ArgumentError, what_happened
 from adk_fluent.expr.base import Expr
 from adk_fluent.ir.base import Node, walk
-from adk_fluent.ir.nodes import AgentNode, agents_in
+from adk_fluent.ir.nodes import NO_LIMIT, AgentNode, agents_in
 from adk_fluent.ir.tools import ends_loops
 from adk_fluent.state.answers import asked_schema
 
@@ -125,6 +125,10 @@ def _differences(target: Target, pipeline: Expr[Any]) -> list[str]:
     adopted = adopt(native)
     if (one := bare(adopted)) != (other := bare(pipeline)):
         return [f"the tree is another{_other_tool(one, other)}"]
+    endless = {loop.name for loop in walk(adopted.node) if getattr(loop, "max_iterations", 0) == NO_LIMIT}
+    for found in adopted.check().warnings:
+        if found.code == "loop-runs-to-limit" and found.agent in endless:
+            raise ConversionError(f"Not verified: {found.message}.")
     given = starting_state(target)
     needed = (read for read in analyse(adopted).reads if read.level == "required")
     states = [{read.key: f"the {read.key}" for read in needed} | given, given]
