@@ -103,7 +103,7 @@ def _explaining(function: Callable[..., Any], called: str) -> Callable[..., Any]
 
 
 def _parameters(function: Callable[..., Any], called: str, given: Iterable[str]) -> str:
-    """How to call a function, and which of its keywords is meant, for the end of a message."""
+    """The parameters of a function, and the keyword that is meant, for the end of a message."""
     parameters = inspect.signature(function).parameters
     shown = [
         f"{name}=..." if one.kind is one.KEYWORD_ONLY else str(one.replace(annotation=one.empty))

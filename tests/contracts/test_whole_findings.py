@@ -183,7 +183,7 @@ def test_an_agent_tool_of_adk_gets_advice_that_can_be_followed(wrap: Callable[[A
 
 
 def test_functions_and_agent_tools_are_advised_apart() -> None:
-    """Where both are unknown, the note says how to declare a function, and what to do with an agent."""
+    """If both are unknown, the note says how to declare a function, and what to do with an agent."""
     expert = AgentTool(LlmAgent(name="expert", model="m", instruction="Answer."))
     (note,) = [
         one for one in check_all(Agent("a").tools(expert) >> mystery).infos if one.code == "unknown-access"

@@ -128,7 +128,7 @@ def a_dict_that_is_only_a_value(tool_context: Any) -> dict[str, object]:
 
 
 class Saver:
-    """A callback with keys of its own."""
+    """A callback whose class names its keys."""
 
     KEY = "own"
 

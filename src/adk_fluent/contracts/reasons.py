@@ -255,7 +255,7 @@ def why_may(read: Read, facts: Facts) -> str:
 
 
 def _later(key: str, step: Step, facts: Facts) -> str:
-    """Who writes a key only after its reader has run: later in a loop, or after a hand-over."""
+    """The reason why a key is written after its reader has run: later in a loop, or after a hand-over."""
     later = names_of([writer for writer in facts.writers.get(key, ()) if writer is not step][:3])
     if any(isinstance(outer.node.runs, Repeated) for outer in step.above()):
         return (

@@ -524,7 +524,7 @@ def _here(tool: object, where: str) -> object:
 
 
 def _not_agent(value: object) -> str:
-    """The remedy for a value that is not an agent, for the end of a message; empty if there is none."""
+    """The remedy for a value that is not an agent, for the end of a message; empty if no remedy is known."""
     if isinstance(value, str):
         return f" Give the agent itself: T.agent(Agent({value!r}))."
     if isinstance(value, type):

@@ -20,7 +20,7 @@ from weakref import WeakKeyDictionary
 
 from adk_fluent.ir.source_statements import BodyReader
 from adk_fluent.ir.state_keys import NO_SIGHTINGS, Sightings
-from adk_fluent.ir.state_names import Call, FunctionSource, Surroundings
+from adk_fluent.ir.state_names import FunctionCall, FunctionSource, Surroundings
 
 _known: WeakKeyDictionary[Callable[..., object], Sightings] = WeakKeyDictionary()
 _CONTEXTS: Final = frozenset(
@@ -151,10 +151,10 @@ def _read(function: FunctionType, *, given: _Given = _NOTHING_GIVEN) -> Sighting
     """
     code = function.__code__
     fixed = {**dict(zip(code.co_varnames[: code.co_argcount], given[0], strict=False)), **given[1]}
-    return _read_call(Call(function, None, fixed), 0)
+    return _read_call(FunctionCall(function, None, fixed), 0)
 
 
-def _read_call(call: Call, depth: int) -> Sightings:
+def _read_call(call: FunctionCall, depth: int) -> Sightings:
     """Read the function of a call; `depth` is the number of calls between the first function and this one."""
     function = cast(FunctionType, call.function)
     node = None if depth > _DEEPEST else _node_of(function.__code__)
@@ -178,7 +178,7 @@ def _read_call(call: Call, depth: int) -> Sightings:
     def resolve(name: str) -> object:
         return names[name]
 
-    def uses(called: Call) -> Sightings:
+    def uses(called: FunctionCall) -> Sightings:
         return _read_call(called, depth + 1)
 
     around = Surroundings(resolve, uses, _source_of, Path(function.__code__.co_filename).name)

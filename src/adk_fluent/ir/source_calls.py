@@ -9,7 +9,7 @@ from collections.abc import Callable
 from types import FunctionType, MethodType, ModuleType
 from typing import Any, Final, NamedTuple, cast
 
-from adk_fluent.ir.state_names import Call, StateNames
+from adk_fluent.ir.state_names import FunctionCall, StateNames
 
 _FRAMEWORKS: Final = ("google.adk.", "adk_fluent.")
 
@@ -23,7 +23,7 @@ class _Callee(NamedTuple):
 class Callees(StateNames):
     """Reads which functions of the user's a function calls with the state, a context or all its arguments."""
 
-    def _call_of(self, node: ast.Call) -> Call | None:
+    def _call_of(self, node: ast.Call) -> FunctionCall | None:
         """The call of a function that receives the state; `None` if the source does not show all about it."""
         callee = self._callee(node.func)
         if callee is None or str(callee.function.__module__).startswith(_FRAMEWORKS):
@@ -32,7 +32,7 @@ class Callees(StateNames):
         names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
         fixed: dict[str, object] = {**callee.fixed, **dict(zip(names, callee.first, strict=False))}
         if self._forwards(node):
-            return Call(callee.function, None, fixed)
+            return FunctionCall(callee.function, None, fixed)
         by_position = names[len(callee.first) : code.co_argcount]
         if any(isinstance(one, ast.Starred) for one in node.args) or len(node.args) > len(by_position):
             return None
@@ -44,7 +44,7 @@ class Callees(StateNames):
         values = {name: self._value(value) for name, value in given.items() if name not in states}
         fixed |= {name: value for name, value in values.items() if value is not None}
         unknown = frozenset(name for name, value in values.items() if value is None)
-        return Call(callee.function, states, fixed, unknown)
+        return FunctionCall(callee.function, states, fixed, unknown)
 
     def _forwards(self, node: ast.Call) -> bool:
         """True for `function(*args, **kwargs)`, as a decorator calls the function that it wraps."""

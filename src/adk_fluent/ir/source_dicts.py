@@ -15,7 +15,7 @@ MADE = "="
 """The holder of the keys in a dict that a function returns without a name."""
 
 
-class Entry(NamedTuple):
+class DictKey(NamedTuple):
     """A key that a dict has.
 
     Attributes:
@@ -71,9 +71,9 @@ class Dicts(Callees, ABC):
 
     def _write(self, holder: str, key: ast.expr, value: ast.expr, there: There) -> There:
         name = self._key(key)
-        return self._put(holder, None if name is None else [Entry(name, key, may_be_none(value))], there)
+        return self._put(holder, None if name is None else [DictKey(name, key, may_be_none(value))], there)
 
-    def _put(self, holder: str, entries: list[Entry] | None, there: There) -> There:
+    def _put(self, holder: str, entries: list[DictKey] | None, there: There) -> There:
         """The definite keys after the state or a dict has received these; `None` for unknown keys."""
         if entries is None:
             self._whole = self._whole and bool(holder)
@@ -101,7 +101,7 @@ class Dicts(Callees, ABC):
 
     # --- the contents of a dict -------------------------------------------------------------------
 
-    def _contents(self, node: ast.expr, there: There, sure: bool) -> tuple[There, list[Entry] | None]:
+    def _contents(self, node: ast.expr, there: There, sure: bool) -> tuple[There, list[DictKey] | None]:
         """Read an expression for a dict: the definite keys after it, and its keys, `None` if unknown."""
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "copy":
             node = node.func.value if self._holder(node.func.value) else node
@@ -125,15 +125,15 @@ class Dicts(Callees, ABC):
         there = self._expr(node, there, sure=sure)
         items = self._items(node) or ()
         keys = [(self._key(key), may_be_none(value)) for key, value in items]
-        known = [Entry(key, node, none) for key, none in keys if key is not None]
+        known = [DictKey(key, node, none) for key, none in keys if key is not None]
         return there, known if known and len(known) == len(items) else None
 
-    def _held(self, name: str, there: There) -> Iterator[Entry]:
+    def _held(self, name: str, there: There) -> Iterator[DictKey]:
         for key, places in self._made.get(name, {}).items():
-            yield Entry(key, places[0], (name, key) not in there, (f"?{name}", key) in there)
+            yield DictKey(key, places[0], (name, key) not in there, (f"?{name}", key) in there)
 
-    def _literal(self, node: ast.Dict, there: There, sure: bool) -> tuple[There, list[Entry] | None]:
-        found: list[Entry] = []
+    def _literal(self, node: ast.Dict, there: There, sure: bool) -> tuple[There, list[DictKey] | None]:
+        found: list[DictKey] = []
         known = True
         for key, value in zip(node.keys, node.values, strict=True):
             if key is None:
@@ -143,17 +143,17 @@ class Dicts(Callees, ABC):
             there = self._expr(value, self._expr(key, there, sure=sure), sure=sure)
             name = self._key(key)
             known = known and name is not None
-            found += [] if name is None else [Entry(name, key, may_be_none(value))]
+            found += [] if name is None else [DictKey(name, key, may_be_none(value))]
         return there, found if known else None
 
-    def _dict_call(self, node: ast.Call, there: There, sure: bool) -> tuple[There, list[Entry] | None]:
+    def _dict_call(self, node: ast.Call, there: There, sure: bool) -> tuple[There, list[DictKey] | None]:
         if isinstance(node.func, ast.Attribute):  # `dict.fromkeys(keys, value)`
             there = self._expr(node, there, sure=sure)
             keys = [self._key(one) for one in self._elements(node.args[0]) or ()] if node.args else []
             none = len(node.args) < 2 or may_be_none(node.args[1])
-            known = [Entry(key, node, none) for key in keys if key is not None]
+            known = [DictKey(key, node, none) for key in keys if key is not None]
             return there, known if known and len(known) == len(keys) else None
-        found: list[Entry] | None = []
+        found: list[DictKey] | None = []
         for value in [*node.args, *(one.value for one in node.keywords if one.arg is None)]:
             there, more = self._contents(value, there, sure)
             found = None if found is None or more is None else found + more
@@ -161,23 +161,23 @@ class Dicts(Callees, ABC):
             if one.arg is not None:
                 there = self._expr(one.value, there, sure=sure)
                 place = ast.copy_location(ast.Constant(one.arg), one.value)
-                found = None if found is None else [*found, Entry(one.arg, place, may_be_none(one.value))]
+                found = None if found is None else [*found, DictKey(one.arg, place, may_be_none(one.value))]
         return there, found
 
     def _comprehended_dict(
         self, node: ast.DictComp, there: There, sure: bool
-    ) -> tuple[There, list[Entry] | None]:
+    ) -> tuple[There, list[DictKey] | None]:
         (one,) = node.generators
         rounds = None if one.is_async else self._rounds(one.target, one.iter)
         if rounds is None:
             return self._expr(node, there, sure=sure), None
         there = self._expr(one.iter, there, sure=sure)
-        found: list[Entry] = []
+        found: list[DictKey] = []
         for names in rounds:
             with self._meaning_of(names):
                 there = self._expr(node.value, self._expr(node.key, there, sure=sure), sure=sure)
                 key = self._key(node.key)
-            found += [] if key is None else [Entry(key, node.key, may_be_none(node.value))]
+            found += [] if key is None else [DictKey(key, node.key, may_be_none(node.value))]
         return there, found if len(found) == len(rounds) else None
 
     def _rounds(self, target: ast.expr, items: ast.expr) -> list[dict[str, ast.expr | None]] | None:

@@ -12,9 +12,9 @@ from re import Pattern
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any, ClassVar, Final, cast
 
-from adk_fluent.ir.source_dicts import Dicts, Entry
+from adk_fluent.ir.source_dicts import DictKey, Dicts
 from adk_fluent.ir.state_keys import StateFieldRef
-from adk_fluent.ir.state_names import Call, There, without_keys
+from adk_fluent.ir.state_names import FunctionCall, There, without_keys
 from adk_fluent.ir.template import placeholders
 
 _Nested = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
@@ -218,7 +218,7 @@ class Expressions(Dicts, ABC):
             return self._remove(holder, key, node.args[0], there)
         return there
 
-    def _ask(self, node: ast.Call, called: Call, there: There, sure: bool) -> There:
+    def _ask(self, node: ast.Call, called: FunctionCall, there: There, sure: bool) -> There:
         """Read a call of a function that is given the state."""
         for one in (*node.args, *(keyword.value for keyword in node.keywords)):
             one = one.value if isinstance(one, ast.Starred) else one
@@ -236,7 +236,7 @@ class Expressions(Dicts, ABC):
         for one in seen.removes:
             there = self._remove("", one.key, node, there)
         always = frozenset(one.key for one in seen.writes if one.always and runs and not self._depth)
-        return self._put("", [Entry(one.key, node, sure=one.key in always) for one in seen.writes], there)
+        return self._put("", [DictKey(one.key, node, sure=one.key in always) for one in seen.writes], there)
 
     def nested(
         self, node: _Nested | _Comprehension, there: There, sure: bool, *, all_rounds: bool = False

@@ -21,7 +21,7 @@ name means that the value may be `None`."""
 NOTHING: Final[There] = frozenset()
 
 
-class Call(NamedTuple):
+class FunctionCall(NamedTuple):
     """A call of another function, as far as the source shows its arguments.
 
     Attributes:
@@ -38,7 +38,7 @@ class Call(NamedTuple):
 
 
 class Surroundings(NamedTuple):
-    """What a function uses from outside.
+    """The names, calls and keys from outside that a function uses.
 
     Attributes:
         resolve: returns the value of a name, and of a parameter as `=name`; raises `LookupError`.
@@ -48,7 +48,7 @@ class Surroundings(NamedTuple):
     """
 
     resolve: Callable[[str], object]
-    uses: Callable[[Call], Sightings]
+    uses: Callable[[FunctionCall], Sightings]
     source: Callable[[FunctionType], FunctionSource | None]
     file: str
 

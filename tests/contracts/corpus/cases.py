@@ -255,7 +255,7 @@ def keep(ctx: Any, key: str = "note") -> None:
 
 
 class Keeper:
-    """A callback with a key of its own."""
+    """A callback whose class names its key."""
 
     KEY = "topic"
 

@@ -252,7 +252,7 @@ def _reason(*found: Mapping[Step, list[object]]) -> str:
 
 
 def _remedy(*found: Mapping[Step, list[object]]) -> str:
-    """What to do: declare the keys of code, and give an agent inside a tool of ADK's to `T.agent`."""
+    """The advice: declare the keys of code, and give an agent inside a tool of ADK's to `T.agent`."""
     tools, others = _native_agents(*found)
     declare = 'Declare it: @declares(reads=["..."], writes=["..."]) from adk_fluent.state.'
     adopt = "Give the agent of {} to T, and the check reads it: .tools(T.agent(agent))."
