@@ -44,7 +44,7 @@ def form(truth: str) -> Callable[[Shape], Shape]:
     """Enter a function in the table."""
 
     def enter(function: Shape) -> Shape:
-        READ[getattr(function, "__qualname__", str(function))] = function, truth
+        READ[getattr(function, "__qualname__", f"{type(function).__name__} of {truth}")] = function, truth
         return function
 
     return enter
