@@ -404,7 +404,7 @@ PROJECTS = (
     ),
     Project(
         "a plugin of the app that writes a key of its own choice",
-        STAMPS.format("callback_context.state[self.name] = 'now'", "pass")
+        STAMPS.format("callback_context.state[callback_context.invocation_id] = 'now'", "pass")
         + f"root_agent = App(name='app', root_agent={_agent('a', '{stamp}')}, plugins=[Stamp('stamp')])\n",
         unknown=("a",),
     ),
