@@ -75,7 +75,6 @@ class T(metaclass=Namespace):
 
         A callable object is accepted, too, and a class whose objects are values, such as a model or a
         dataclass: the model fills in its fields, and the object is the result.
-
         Within a run, functions that are not async are called one after another, in the order of the calls.
 
         Args:

@@ -252,7 +252,7 @@ def check_formatted_keys(root: object) -> list[ContractIssue]:
     return [
         issue
         for step in facts.steps
-        if isinstance(step.node, AgentNode) and facts.reaches(step)
+        if agent_of(step.node) and facts.reaches(step)
         for text in step.node.templates
         if (keys := [*_mentioned(text, known), *(key for key in others if key in text)])
         for issue in _formatted_keys(step, text, keys, facts)
