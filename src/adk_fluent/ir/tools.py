@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Iterable
 from dis import get_instructions
 from functools import partial
@@ -143,13 +142,11 @@ def _agents_that_read(bodies: Iterable[Node]) -> dict[str, str]:
     for node in (node for body in bodies for node in walk(body)):
         name = node.name or node.label
         for read in node.key_reads():
-            inner = read.via == "tool" and read.where and not _IS_PLACE(read.where)
+            is_place = read.where.partition(", ")[2].startswith("line ")
+            inner = read.via == "tool" and read.where and not is_place
             where = f"{name}.{read.where}" if inner else ", ".join(filter(None, (name, read.where)))
             found.setdefault(read.key, where)
     return found
-
-
-_IS_PLACE: Final = re.compile(r"[^,]+, line \d").match
 
 
 def is_idempotent(tool: object) -> bool:
