@@ -383,6 +383,11 @@ PROJECTS = (
         unknown=("own",),
     ),
     Project(
+        "what an agent of one's own always writes",
+        OWN + _sequence("Own(name='own')", _agent("b", "{summary}")),
+        unknown=("own",),
+    ),
+    Project(
         "a subclass with a field of its own",
         "class Polite(LlmAgent):\n    tone: str = 'kind'\n\n"
         + _sequence("Polite(name='p', output_key='draft')", READER, _agent("b", "{nobody}")),

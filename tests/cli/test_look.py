@@ -261,3 +261,62 @@ def test_each_finding_names_its_own_line(cli: Cli, tmp_path: Path) -> None:
     assert lines["route-missing-key", "nobody"] == 9
     assert lines["route-missing-key", "nothing"] == 10
     assert lines["loop-runs-to-limit", "q"] == 11
+
+
+STEPS = """from adk_fluent import A, Agent, S, tap
+from adk_fluent import S as State
+
+def shorten(s):
+    return {"text": s["shortened"]}
+
+later = S.compute(n=lambda s: s["later"])
+pipeline = (
+    Agent("a", "m").instruct("Hi.").writes("text")
+    >> S.compute(
+        n=lambda s: s["earlier"]
+    )
+    >> later
+    >> S.transform("changed", str.upper)
+    >> (lambda s: {"text": s["in_lambda"]})
+    >> State.require("name")
+    >> (S.set(x="name") + S.rename(joined="z"))
+    >> S.require("needed")
+    >> tap(lambda s: print(s["tapped"]))
+    >> tap(shorten)
+    >> shorten
+    >> A.publish("r.txt", "published")
+    >> Agent("name", "m").instruct("{text} {n} {x} {missing}")
+)
+"""
+
+
+def test_each_step_without_a_name_has_its_own_line(cli: Cli, tmp_path: Path) -> None:
+    """An operation of S or A is where it is called; a plain function is where it starts."""
+    (tmp_path / "unnamed.py").write_text(STEPS)
+    found = json.loads(cli("check", "unnamed.py", "--json").out)["issues"]
+    lines = {one["key"]: one["line"] for one in found if one["severity"] != "info"}
+    expected = {"later": 7, "earlier": 10, "changed": 14, "in_lambda": 15, "name": 16, "joined": 17}
+    expected |= {"needed": 18, "tapped": 19, "published": 22, "missing": 23}
+    assert {key: lines.get(key) for key in expected} == expected
+    assert {one["line"] for one in found if one["key"] == "shortened"} == {4}
+
+
+NATIVE = """import functools
+from google.adk.workflow import Workflow
+
+def first(node_input, times):
+    return "done"
+
+def second(ctx, node_input):
+    return ctx.state["nowhere"]
+
+root_agent = Workflow(name="flow", edges=[("START", functools.partial(first, times=2), second)])
+"""
+
+
+@pytest.mark.newest
+def test_a_function_in_a_workflow_of_adk_has_its_line(cli: Cli, tmp_path: Path) -> None:
+    """A node that is a plain function is where the function starts."""
+    (tmp_path / "native.py").write_text(NATIVE)
+    found = json.loads(cli("check", "native.py", "--json").out)["issues"]
+    assert [one["line"] for one in found if one["key"] == "nowhere"] == [7]

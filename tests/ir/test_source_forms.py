@@ -5,15 +5,19 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from enum import Enum, StrEnum
 from typing import Any, Final
 
 import pytest
+from google.adk import agents
+from google.adk.agents import BaseAgent
+from google.adk.events import Event, EventActions
 from google.adk.sessions.state import State
 from google.adk.utils import instructions_utils
 from google.adk.utils.instructions_utils import inject_session_state
 
+from adk_fluent.adopt import adopt
 from adk_fluent.ir.source import sightings
 
 Shape = Callable[..., object]
@@ -253,6 +257,34 @@ def aliases(callback_context: Any) -> None:
     print(again.has_delta())
 
 
+@form("+k -z")
+def returned_events(node_input: Any) -> Event:
+    if node_input.user_id:
+        return Event(author="a", actions=EventActions(state_delta={"k": 1}))
+    kept = {"k": 1, "z": 2}
+    actions = EventActions(state_delta=kept)
+    return Event(author="a", actions=actions)
+
+
+@form("+k +l -m")
+async def yielded_events(ctx: Any) -> AsyncIterator[Event]:
+    event = Event(author="a", actions=EventActions(state_delta={"k": 1}))
+    event.actions.state_delta["l"] = 2
+    if ctx.user_id:
+        event.actions.state_delta.update(m=3)
+    yield event
+
+
+@form("-k")
+def an_event_that_goes_nowhere(ctx: Any) -> None:
+    print(Event(author="a", actions=EventActions(state_delta={"k": 1})))
+
+
+@form("-k")
+def an_event_that_another_function_takes(ctx: Any) -> str:
+    return repr(Event(author="a", actions=EventActions(state_delta={"k": 1})))
+
+
 def traced(function: Shape) -> Shape:
     """A decorator that keeps its function."""
 
@@ -394,3 +426,33 @@ def test_each_form_is_read(name: str) -> None:
 def test_uncertain_forms_stay_unknown(function: Shape) -> None:
     """A key or a dict that only a run knows is never guessed."""
     assert not sightings(function).whole
+
+
+def silent(callback_context: Any) -> None:
+    pass
+
+
+class Own(BaseAgent):
+    """An agent that writes one key in each run, and another where something calls a method."""
+
+    async def _run_async_impl(self, ctx: Any) -> AsyncGenerator[Event, None]:
+        yield Event(author=self.name, actions=EventActions(state_delta={"k": 1}))
+
+    async def noted(self, ctx: Any) -> AsyncIterator[Event]:
+        yield Event(author=self.name, actions=EventActions(state_delta={"l": 1}))
+
+
+def test_an_agent_always_writes_what_its_run_always_yields() -> None:
+    """ADK calls the method of the run each time; of other methods it is not known."""
+    assert {one.key: one.always for one in sightings(Own).writes} == {"k": True, "l": False}
+
+
+@pytest.mark.parametrize("skipped", [False, True])
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # ADK's own, of its composites
+def test_the_check_counts_on_what_such_an_agent_writes(skipped: bool) -> None:
+    """Its key is there for the next agent, unless a callback may answer in its place."""
+    native: Any = agents
+    reader = native.LlmAgent(name="reader", instruction="{k}", model="m")
+    own = Own(name="own", before_agent_callback=silent if skipped else None)
+    report = adopt(native.SequentialAgent(name="all", sub_agents=[own, reader])).check()
+    assert ("produced by own" in str(report)) is not skipped

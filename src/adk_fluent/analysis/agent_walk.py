@@ -273,5 +273,6 @@ class ModelWalk:
             state.forget(step)
         for key in sorted(node.declared.writes) if node.declared is not None else ():
             state.set(key, written_fact(step, of=(ANYBODY,)))
-        maybe_write(state, step, node.seen)
+        skipped = getattr(node.native.value, "before_agent_callback", None)  # it may answer instead
+        maybe_write(state, step, node.seen, always=not skipped)
         self.speak(step, state)

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import ast
+import functools
+import inspect
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from adk_fluent.analysis.facts import analyse
 from adk_fluent.cli.target import Target
+from adk_fluent.expr.artifacts import A
 from adk_fluent.expr.base import Expr
+from adk_fluent.expr.transforms import S
+from adk_fluent.ir.annotations import TransformSpec
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.execution import FirstMatch
+from adk_fluent.ir.frozen import Frozen
+from adk_fluent.ir.nodes import TransformNode
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +46,19 @@ class _Making:
 
     Attributes:
         name: the name, or the pattern of the names that an f-string makes.
-        words: the texts that are written down in it and in the methods called on it.
+        words: the texts and the names of arguments in it and in the methods called on it.
+        end: its last line.
     """
 
     name: str | re.Pattern[str]
     words: frozenset[str]
     place: SourceLocation
+    end: int = 0
+
+    def holds(self, functions: Iterable[SourceLocation]) -> bool:
+        """True if one of these functions starts in the call."""
+        file, first = self.place.file, self.place.line
+        return any(one.file == file and first <= one.line <= self.end for one in functions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +86,7 @@ _NUMBER = re.compile(r"_\d+$")
 
 
 def places_of(target: Target, subject: Expr[Any] | None = None) -> Places:
-    """The places of all that is made in files of the target, under a name or as a route, a loop, a gate.
+    """The places of all that is made in files of the target, under a name or as a step that needs none.
 
     The files are parsed; nothing in them runs.
 
@@ -84,7 +98,8 @@ def places_of(target: Target, subject: Expr[Any] | None = None) -> Places:
         return Places(SourceLocation(""))
     made: dict[str, list[_Making]] = {}
     formatted: list[tuple[re.Pattern[str], SourceLocation]] = []
-    for file in _files(home):
+    files = list(dict.fromkeys(_files(home)))
+    for file in files:
         for one in _made_in(file):
             if isinstance(one.name, str):
                 made.setdefault(one.name, []).append(one)
@@ -92,25 +107,52 @@ def places_of(target: Target, subject: Expr[Any] | None = None) -> Places:
                 formatted.append((one.name, one.place))
     found = {name: several[0].place for name, several in made.items()}
     if subject is not None:
-        found |= _told_apart(subject, made)
+        found |= _told_apart(subject, made, frozenset(map(_shown, files)))
     return Places(SourceLocation(_shown(target.file or _main_file(home))), found, tuple(formatted))
 
 
-def _told_apart(subject: Expr[Any], made: Mapping[str, list[_Making]]) -> dict[str, SourceLocation]:
-    """The place of each step that shares its name with others, or has none but that of its kind."""
+def _told_apart(
+    subject: Expr[Any], made: Mapping[str, list[_Making]], files: Collection[str]
+) -> dict[str, SourceLocation]:
+    """The place of each step that shares its name with others, or has none but that of its kind.
+
+    Args:
+        files: the files of the target; a step that is made by no call in them is where its function starts.
+    """
     found: dict[str, SourceLocation] = {}
     left = {name: list(several) for name, several in made.items()}
     for step in analyse(subject).steps:
         name = step.node.name or step.origin
         known = next((one for one in (step.name, name, _NUMBER.sub("", name)) if one in left), None)
-        if known is None:
-            continue
-        words = frozenset(_words(step.node))
-        here = max(left[known] or made[known], key=lambda one: len(one.words & words))
-        found[step.name] = here.place
-        if len(left[known]) > 1:
-            left[known].remove(here)
+        starts = [place for place in _starts(step.node) if place.file in files]
+        if starts and (known is None or _is_function(step.node)):
+            found[step.name] = starts[0]
+        elif known is not None:
+            words = frozenset(_words(step.node))
+            candidates = left[known] or made[known]
+            here = max(candidates, key=lambda one: (one.holds(starts), len(one.words & words)))
+            found[step.name] = here.place
+            if len(left[known]) > 1:
+                left[known].remove(here)
     return found
+
+
+def _is_function(node: Node) -> bool:
+    """True for a step that is a plain function without a name: no call makes it."""
+    return isinstance(node, TransformNode) and not node.name and not isinstance(node.fn, TransformSpec)
+
+
+def _starts(node: Node) -> Iterator[SourceLocation]:
+    """Where the functions start that a node calls."""
+    for called in node.calls():
+        inner: Any = getattr(called.function, "function", called.function)  # that of a node of ADK's graphs
+        while isinstance(inner, functools.partial):
+            inner = cast("functools.partial[object]", inner).func
+        inner = inspect.unwrap(inner) if callable(inner) else inner
+        method = inspect.getattr_static(cast(object, inner), "__call__", None)  # of a callable object
+        code = getattr(inner, "__code__", None) or getattr(method, "__code__", None)
+        if code is not None:
+            yield SourceLocation(_shown(Path(code.co_filename)), code.co_firstlineno)
 
 
 def _words(node: Node) -> Iterator[str]:
@@ -120,6 +162,17 @@ def _words(node: Node) -> Iterator[str]:
             yield value
     for test in node.runs.tests if isinstance(node.runs, FirstMatch) else ():
         yield from (text for text in (getattr(test, "value", None),) if isinstance(text, str))
+    yield from _texts_in(getattr(node, "fn", None) or getattr(node, "operation", None))
+
+
+def _texts_in(value: object) -> Iterator[str]:
+    """The texts in an operation of S or A, keys included."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Frozen | tuple | frozenset):
+        parts = cast("Iterable[object]", vars(value).values() if isinstance(value, Frozen) else value)
+        for one in parts:
+            yield from _texts_in(one)
 
 
 def _main_file(folder: Path) -> Path:
@@ -175,14 +228,15 @@ def _made_in(file: Path) -> Iterator[_Making]:
     held = _held_by_variables(tree, variables)
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
     for node in sorted(calls, key=lambda one: (one.lineno, one.col_offset)):
-        name = _name(node)
+        kinds = _kinds(node.func, variables)
+        name = None if len(kinds) > 1 else _name(node)
         value = _value(name, variables)
-        called = getattr(node.func, "id", getattr(node.func, "attr", ""))
         text = value if isinstance(value, str) else held.get(id(node))
         pattern = _pattern(name) if isinstance(name, ast.JoinedStr) else None
-        names = [one for one in (pattern, text, _KINDS.get(called)) if one]
+        names = [one for one in (pattern, text, *kinds) if one]
+        place, end = SourceLocation(shown, node.lineno), node.end_lineno or node.lineno
         for one in dict.fromkeys(names):
-            yield _Making(one, frozenset(_texts(node, around)), SourceLocation(shown, node.lineno))
+            yield _Making(one, frozenset(_texts(node, around)), place, end)
 
 
 def _variables(tree: ast.Module, file: Path) -> Mapping[str, object]:
@@ -240,17 +294,30 @@ _KINDS: Final[Mapping[str, str]] = {
     "map_over": "map",
     "tap": "tap",
 }
-"""What a step is called that has no name, by the function that makes it."""
+"""What a step is called that has no name, by the function that makes it; those of S and A are in `_kinds`."""
+
+
+def _kinds(function: ast.expr, variables: Mapping[str, object]) -> tuple[str, ...]:
+    """The names that a step made by this function may have if the user gives none."""
+    called = getattr(function, "id", getattr(function, "attr", ""))
+    if isinstance(function, ast.Attribute):
+        owner = function.value
+        known = _value(owner, variables)
+        if known is S or known is A or (known is None and getattr(owner, "id", "") in ("S", "A")):
+            return called, "together"  # the name of operations that `+` joins
+    return (_KINDS[called],) if called in _KINDS else ()
 
 
 def _texts(call: ast.Call, around: Mapping[int, ast.Attribute | ast.Call]) -> Iterator[str]:
-    """The texts in a call, and in the methods that are called on what it gives."""
+    """The texts and the names of arguments in a call, and in the methods that are called on what it gives."""
     outer: ast.AST | None = call
     while outer is not None:
         given = [*outer.args, *(one.value for one in outer.keywords)] if isinstance(outer, ast.Call) else []
         for one in given:
             if isinstance(one, ast.Constant) and isinstance(one.value, str):
                 yield one.value
+        if isinstance(outer, ast.Call):
+            yield from (one.arg for one in outer.keywords if one.arg)
         outer = around.get(id(outer))
 
 

@@ -26,6 +26,8 @@ _known: WeakKeyDictionary[Callable[..., object], Sightings] = WeakKeyDictionary(
 _CONTEXTS: Final = frozenset(
     {"tool_context", "callback_context", "readonly_context", "invocation_context", "context", "ctx"}
 )
+_BODIES: Final = ("_run_async_impl", "_run_impl")
+"""The methods of agents and nodes that ADK calls in each run."""
 _STATES: Final = frozenset({"state", "s", "st", "_state", "view", "values"})
 """The usual names of the state parameter in functions that also have other parameters."""
 
@@ -79,10 +81,15 @@ def _of_agents(value: object) -> Sightings:
     ]
     methods = [method for base in own for method in vars(base).values() if isinstance(method, FunctionType)]
     agent = object() if isinstance(value, type) else value  # of a class, no attribute is known
-    found = [_read(method, given=((agent,), {})) for method in methods]
+    found = {method: _read(method, given=((agent,), {})) for method in methods}
+    body = [getattr(cls, name, None) for name in _BODIES]
     return Sightings(
-        tuple(read.replace(level=read.softened) for one in found for read in one.reads),
-        tuple(write.replace(always=False) for one in found for write in one.writes),
+        tuple(read.replace(level=read.softened) for one in found.values() for read in one.reads),
+        tuple(
+            write.replace(always=write.always and method in body)
+            for method, one in found.items()
+            for write in one.writes
+        ),
     )
 
 

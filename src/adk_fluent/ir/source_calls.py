@@ -46,6 +46,19 @@ class Callees(StateNames):
         unknown = frozenset(name for name, value in values.items() if value is None)
         return FunctionCall(callee.function, states, fixed, unknown)
 
+    def _holder(self, node: ast.expr) -> str | None:
+        held = super()._holder(node)
+        if held is None and isinstance(node, ast.Attribute) and node.attr == "state_delta":
+            return self._event_named(node.value)
+        return held
+
+    def _event_named(self, node: ast.expr) -> str | None:
+        """The holder of the keys of an event that the function made: `event` or `event.actions`."""
+        node = node.value if isinstance(node, ast.Attribute) and node.attr == "actions" else node
+        made = self._assigned.get(node.id) if isinstance(node, ast.Name) else None
+        called = ast.unparse(made.func) if isinstance(made, ast.Call) else ""
+        return event_of(made) if isinstance(made, ast.Call) and called.endswith(_EVENTS) else None
+
     def _forwards(self, node: ast.Call) -> bool:
         """True for `function(*args, **kwargs)`, as a decorator calls the function that it wraps."""
         stars = [one.value if isinstance(one, ast.Starred) else None for one in node.args]
@@ -59,6 +72,14 @@ class Callees(StateNames):
             if owner is not None and not isinstance(owner, ModuleType):
                 return _method_of(owner, node.attr)
         return _callee_of(self._value(node)) if isinstance(node, ast.Name | ast.Attribute) else None
+
+
+def event_of(node: ast.Call) -> str:
+    """The holder of the keys that an event changes which this call makes."""
+    return f"@{node.lineno}:{node.col_offset}"
+
+
+_EVENTS: Final = ("Event", "EventActions")
 
 
 def _callee_of(value: object) -> _Callee | None:

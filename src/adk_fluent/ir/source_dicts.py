@@ -78,6 +78,9 @@ class Dicts(Callees, ABC):
         if entries is None:
             self._whole = self._whole and bool(holder)
             self._open.add(holder)
+        if holder.startswith("@"):  # whoever receives the event may apply it
+            self._gives = self._gives and entries is not None
+            self._put("", [one._replace(sure=False) for one in entries or ()], there)
         for one in entries or ():
             self._made.setdefault(holder, {}).setdefault(one.key, []).append(one.place)
             if one.sure:

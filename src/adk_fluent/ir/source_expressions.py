@@ -12,6 +12,7 @@ from re import Pattern
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any, ClassVar, Final, cast
 
+from adk_fluent.ir.source_calls import event_of
 from adk_fluent.ir.source_dicts import DictKey, Dicts
 from adk_fluent.ir.state_keys import StateFieldRef
 from adk_fluent.ir.state_names import FunctionCall, There, without_keys
@@ -47,7 +48,6 @@ class Expressions(Dicts, ABC):
         super()._start()
         self._inner: dict[str, There] = {}
         self._awaited: list[ast.expr] = []
-        self._yielding = False
 
     def _expr(self, node: ast.AST, there: There, *, sure: bool) -> There:
         if isinstance(node, ast.expr) and self._is_state(node) and not isinstance(node, ast.NamedExpr):
@@ -159,10 +159,19 @@ class Expressions(Dicts, ABC):
                 there = self._expr(keyword.value, there, sure=sure)
                 continue
             there, found = self._contents(keyword.value, there, sure)
-            self._gives = self._gives and found is not None
-            after = self._put("", found, there)
-            there = after if self._yielding and not self._depth else there
+            there = self._put(event_of(node), found, there)
         return there
+
+    def _emit(self, value: ast.expr | None, there: There) -> There:
+        """The definite keys after the function has returned or yielded a value: those of an event."""
+        if value is None or self._depth:
+            return there
+        value = self._assigned.get(value.id, value) if isinstance(value, ast.Name) else value
+        if not isinstance(value, ast.Call):
+            return there
+        for one in value.keywords:
+            there = self._emit(one.value, there) if one.arg == "actions" else there
+        return self._put("", list(self._held(event_of(value), there)), there)
 
     def _collects(self, function: ast.expr) -> bool:
         """True for a function that reads all elements of its argument, such as `sum` and `", ".join`."""
@@ -305,10 +314,8 @@ class Expressions(Dicts, ABC):
             self._judge(node.value)
         if isinstance(node, ast.Await):
             self._awaited.append(node.value)
-        yielding, self._yielding = self._yielding, isinstance(node, ast.Yield)
         there = self._parts(node, there, sure)
-        self._yielding = yielding
-        return there
+        return self._emit(node.value, there) if isinstance(node, ast.Yield) else there
 
     def _named(self, node: ast.NamedExpr, there: There, sure: bool) -> There:
         return there if self._is_alias(node.target) else self._expr(node.value, there, sure=sure)

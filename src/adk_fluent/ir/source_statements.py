@@ -144,7 +144,7 @@ class BodyReader(Expressions):
         else:
             self._returns_known = False
             self._judge(value)
-            self._exits.append((self._expr(value, there, sure=True), frozenset()))
+            self._exits.append((self._emit(value, self._expr(value, there, sure=True)), frozenset()))
 
     def _return(self, node: ast.Return, there: There, sure: bool) -> None:
         if not self._depth:
