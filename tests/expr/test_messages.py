@@ -20,6 +20,7 @@ from tests.backends.support import each
 
 a, b, c = Agent("a"), Agent("b"), Agent("c")
 untyped: Any = a
+untyped_b: Any = b
 
 
 def is_done(state: Any) -> bool:
@@ -96,6 +97,35 @@ def test_an_expression_is_true() -> None:
     """`agent or default` and `if agent:` work as for any object, also though `len` is refused."""
     assert all([a, a >> b, S.set(x=1)])
     assert (untyped or b) is a
+
+
+@pytest.mark.parametrize(
+    ("wrong", "where"),
+    [
+        (lambda: untyped >> untyped_b.run, ">>"),
+        (lambda: untyped_b.run >> untyped, ">>"),
+        (lambda: untyped | untyped_b.ask, "|"),
+        (lambda: untyped // untyped_b.ask, "//"),
+        (lambda: Pipeline(a, untyped_b.run), "Pipeline()"),
+        (lambda: Pipeline("p").step(untyped_b.ask_async), ".step()"),
+        (lambda: race(a, untyped_b.run), "race()"),
+        (lambda: map_over("items", untyped_b.run), "map_over()"),
+        (lambda: a.tap(untyped_b.run), "tap()"),
+        (lambda: a.until(untyped_b.ask), "until()"),
+        (lambda: a.proceed_if(untyped_b.ask), "proceed_if()"),
+        (lambda: a.instruct(untyped_b.ask), "instruct()"),
+        (lambda: a.before_model(untyped_b.run), "before_model()"),
+        (lambda: S.transform("x", untyped_b.ask), "S.transform()"),
+    ],
+)
+def test_a_method_of_an_expression_is_no_function(wrong: Callable[[], object], where: str) -> None:
+    """`a >> b.run` would call the method with the state as its prompt."""
+    said = message(wrong)
+    assert said.startswith(f"{where} does not take the method "), said
+    assert "() of 'b'. To run b as a step, write b alone, without ." in said
+    assert message(lambda: untyped >> untyped_b.session().send).startswith(
+        ">> does not take the method send() of a Chat"
+    )
 
 
 def _entered(opened: Any) -> None:
