@@ -77,11 +77,20 @@ def test_the_table_has_every_public_name_of_a_lazy_package() -> None:
         assert not [name for name in package.__all__ if not hasattr(package, name)]
 
 
-def test_an_unknown_name_lists_the_known_ones() -> None:
-    """A misspelt name raises an AttributeError that lists what the package has."""
-    importlib.import_module("adk_fluent.cost")
-    with pytest.raises(AttributeError, match=r"adk_fluent.cost has no 'Token'; it has .*Tokens"):
-        lazy("adk_fluent.cost")("Token")
+@pytest.mark.parametrize(
+    ("module", "name", "said"),
+    [
+        ("adk_fluent", "Pipline", r"^adk_fluent has no 'Pipline'\. Did you mean 'Pipeline'\?$"),
+        ("adk_fluent", "Agnet", r"^adk_fluent has no 'Agnet'\. Did you mean 'Agent'\?$"),
+        ("adk_fluent.cost", "Token", r"^adk_fluent.cost has no 'Token'\. Did you mean 'Tokens'\?$"),
+        ("adk_fluent.cost", "Zebra", r"^adk_fluent.cost has no 'Zebra'; it has .*Tokens"),
+    ],
+)
+def test_an_unknown_name_suggests_the_nearest_or_lists_all(module: str, name: str, said: str) -> None:
+    """A misspelt name raises an AttributeError that names the nearest, or what the package has."""
+    importlib.import_module(module)
+    with pytest.raises(AttributeError, match=said):
+        lazy(module)(name)
 
 
 def test_dir_lists_every_public_name() -> None:

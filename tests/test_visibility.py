@@ -208,9 +208,9 @@ def test_agents_inside_a_native_agent_have_its_visibility() -> None:
 
 
 def test_the_plugin_is_found_by_its_public_name() -> None:
-    """`adk_fluent.visibility.VisibilityPlugin` is there; a misspelt name gets the list of names."""
+    """`adk_fluent.visibility.VisibilityPlugin` is there; a misspelt name gets the nearest."""
     assert visibility.VisibilityPlugin(a).name == "adk_fluent_visibility"
-    with pytest.raises(AttributeError, match=r"has no 'VisibilityPlugins'; it has .*VisibilityPlugin"):
+    with pytest.raises(AttributeError, match=r"has no 'VisibilityPlugins'\. Did you mean 'VisibilityPlugin'"):
         _ = getattr(visibility, "VisibilityPlugins")  # noqa: B009
 
 

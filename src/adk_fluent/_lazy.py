@@ -22,7 +22,12 @@ def lazy(module: str) -> Callable[[str], object]:
     def get(name: str) -> object:
         home = EXPORTS[module].get(name)
         if home is None:
-            raise AttributeError(f"{module} has no {name!r}; it has {', '.join(modules[module].__all__)}.")
+            from adk_fluent.spelling import did_you_mean
+
+            known = modules[module].__all__
+            near = did_you_mean(name, known)
+            hint = f".{near}" if near else f"; it has {', '.join(known)}."
+            raise AttributeError(f"{module} has no {name!r}{hint}")
         value = getattr(
             __import__(home, fromlist=(name,)), name
         )  # as `from home import name`: it may be a module

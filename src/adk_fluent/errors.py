@@ -153,7 +153,7 @@ def no_answer(agent: str, problem: str) -> str:
 
 
 class MissingKeyError(RunError, KeyError):
-    """An agent's instruction needs a state key that is not set."""
+    """An instruction needs a state key that is not set, or your code reads one from `RunResult.state`."""
 
     def __str__(self) -> str:  # KeyError shows the repr of its argument
         return str(self.args[0]) if self.args else ""

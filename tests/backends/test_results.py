@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from adk_fluent import Agent, Pipeline, S, gate
 from adk_fluent.backends.answering import Answers
 from adk_fluent.backends.events import AgentEvent, Pending, RunResult, ToolResponseInfo, Usage
-from adk_fluent.errors import AnswerError
+from adk_fluent.errors import AnswerError, MissingKeyError
 from adk_fluent.testing import call_tool
 from tests.backends.support import play, replies, said, script
 
@@ -205,3 +205,23 @@ async def test_a_result_is_shown_in_one_line() -> None:
     assert shown.startswith("<RunResult of 1 events, text='hello hello")
     assert shown.endswith("h…', state=['x']>")
     assert len(shown) < 160
+
+
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [
+        ({"answer": 42, "topic": "tea"}, "Did you mean 'answer'?"),
+        ({"topic": "tea"}, "It has 'topic'."),
+        ({f"key{number}": number for number in range(12)}, "It has 'key0', 'key1', 'key2', 'key3', 'key4', "),
+        ({}, "It is empty."),
+    ],
+)
+def test_an_absent_key_of_the_state_is_named_with_the_nearest(state: dict[str, Any], said: str) -> None:
+    """A `KeyError` as before, also from a copy; all else is a plain dict's."""
+    made: RunResult[str] = RunResult(state=state)
+    for result in (made, pickle.loads(pickle.dumps(made))):
+        assert (result.state, repr(result.state), result.state.get("answr")) == (state, repr(state), None)
+        with pytest.raises(KeyError) as caught:
+            _ = result.state["answr"]
+        assert str(caught.value).startswith(f"The state after the run has no 'answr'. {said}")
+        assert isinstance(caught.value, MissingKeyError)

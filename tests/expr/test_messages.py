@@ -7,18 +7,20 @@ from contextlib import aclosing
 from typing import Any
 
 import pytest
+from google.adk.agents import LlmAgent
 from google.adk.sessions import InMemorySessionService
 from pydantic import BaseModel
 
 from adk_fluent import Agent, C, FanOut, P, Pipeline, Preset, Route, S, StateSchema, map_over, race
 from adk_fluent.contracts import check_all, check_contracts
-from adk_fluent.errors import ADKFluentError, ArgumentError, ExpressionError
+from adk_fluent.errors import ADKFluentError, ArgumentError, ExpressionError, RunError
 from adk_fluent.expr.base import Expr
 from adk_fluent.testing import MockBackend, mock_backend
 from tests.backends.support import each
 
 a, b, c = Agent("a"), Agent("b"), Agent("c")
 untyped: Any = a
+untyped_b: Any = b
 
 
 def is_done(state: Any) -> bool:
@@ -48,6 +50,119 @@ def message(wrong: Callable[[], object], kind: type[ADKFluentError] = ArgumentEr
 def test_a_predicate_alone_is_no_number_of_rounds(expression: Any, fn: Any, instead: str) -> None:
     """`a * fn` says to wrap the function, and how."""
     assert message(lambda: expression * fn).endswith(f"wrap it: {instead}.")
+
+
+_native = LlmAgent(name="native")
+_ORDER, _TOGETHER = "one after another", "at the same time"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        (
+            lambda: untyped + b,
+            f"+ does not join expressions. Write a >> b to run them {_ORDER}, or a | b to ",
+        ),
+        (
+            lambda: untyped & b,
+            f"& does not join expressions. Write a >> b to run them {_ORDER}, or a | b to ",
+        ),
+        (lambda: untyped - b, "- does not join expressions. Write a >> b to "),
+        (lambda: untyped / b, "/ does not join expressions. Write a // b to run b if a fails."),
+        (lambda: untyped << b, "<< does not join expressions. Write b >> a to "),
+        (lambda: untyped > b, "Expressions have no order to compare. Write a >> b to "),
+        (lambda: untyped < b, "Expressions have no order to compare. Write b >> a to "),
+        (lambda: _native > untyped, "Expressions have no order to compare. Write native >> a to "),
+        (lambda: _native + untyped, "+ does not join expressions. Write native >> a to "),
+        (lambda: untyped + is_done, "+ does not join expressions. Write a >> is_done to "),
+        (lambda: (b >> c) + untyped, "+ does not join expressions. Write (b >> c) >> a to "),
+        (lambda: untyped + 5, "+ does not join expressions. One side is int 5."),
+        (
+            lambda: sum(_list_of(a, b)),
+            "+ does not join expressions. One side is int 0. To join a list, write ",
+        ),
+        (lambda: len(untyped), "An expression has no length. len(expression.node.children) counts "),
+        (lambda: untyped[0], "An expression is not a list: "),
+        (lambda: [*untyped], "An expression is not a list: "),
+        (lambda: "a" in untyped, "An expression is not a list: "),
+    ],
+)
+def test_what_an_expression_cannot_do(wrong: Callable[[], object], told: str) -> None:
+    """An operator without a meaning says which one is meant; a `TypeError`, as Python's own error was."""
+    said = message(wrong)
+    assert said.startswith(told), said
+
+
+def test_an_expression_is_true() -> None:
+    """`agent or default` and `if agent:` work as for any object, also though `len` is refused."""
+    assert all([a, a >> b, S.set(x=1)])
+    assert (untyped or b) is a
+
+
+@pytest.mark.parametrize(
+    ("wrong", "where"),
+    [
+        (lambda: untyped >> untyped_b.run, ">>"),
+        (lambda: untyped_b.run >> untyped, ">>"),
+        (lambda: untyped | untyped_b.ask, "|"),
+        (lambda: untyped // untyped_b.ask, "//"),
+        (lambda: Pipeline(a, untyped_b.run), "Pipeline()"),
+        (lambda: Pipeline("p").step(untyped_b.ask_async), ".step()"),
+        (lambda: race(a, untyped_b.run), "race()"),
+        (lambda: map_over("items", untyped_b.run), "map_over()"),
+        (lambda: a.tap(untyped_b.run), "tap()"),
+        (lambda: a.until(untyped_b.ask), "until()"),
+        (lambda: a.proceed_if(untyped_b.ask), "proceed_if()"),
+        (lambda: a.instruct(untyped_b.ask), "instruct()"),
+        (lambda: a.before_model(untyped_b.run), "before_model()"),
+        (lambda: S.transform("x", untyped_b.ask), "S.transform()"),
+    ],
+)
+def test_a_method_of_an_expression_is_no_function(wrong: Callable[[], object], where: str) -> None:
+    """`a >> b.run` would call the method with the state as its prompt."""
+    said = message(wrong)
+    assert said.startswith(f"{where} does not take the method "), said
+    assert "() of 'b'. To run b as a step, write b alone, without ." in said
+    assert message(lambda: untyped >> untyped_b.session().send).startswith(
+        ">> does not take the method send() of a Chat"
+    )
+
+
+def _entered(opened: Any) -> None:
+    with opened:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        (
+            lambda: _entered(a.session()),
+            "A Chat is opened by `async with`, inside an async function, not by ",
+        ),
+        (lambda: _entered(a.live()), "A Live is opened by `async with`, inside an async function, not by "),
+        (lambda: list(untyped.stream("Hi")), "A stream is read by `async for`, inside an async function, "),
+    ],
+)
+def test_what_is_asynchronous_says_so(wrong: Callable[[], object], told: str) -> None:
+    """`with` and `for`, where `async with` and `async for` were meant."""
+    said = message(wrong)
+    assert said.startswith(told), said
+
+
+async def test_a_stream_is_read_once() -> None:
+    """A second loop over a stream that ended says so; `anext` ends as Python's generators do."""
+    events = a.stream("Hi", backend=mock_backend({"a": "Hello."}))
+    async for _ in events:
+        break
+    assert [event.content async for event in events if not event.is_partial] == ["Hello."]
+    assert await anext(events, None) is None
+    with pytest.raises(RunError, match=r"^This stream has ended, .* Call stream\(\) again"):
+        _ = [event async for event in events]
+    async with aclosing(a.stream("Hi", backend=mock_backend())) as unread:
+        pass
+    with pytest.raises(RunError, match="has ended"):
+        aiter(unread)
 
 
 def _list_of(*steps: object) -> Any:

@@ -161,7 +161,7 @@ def test_wrong_operands_on_the_left(value: Any, shown: str) -> None:
     "value", [5, None, "x", [1], typed(look)], ids=["int", "None", "str", "list", "function"]
 )
 def test_operators_without_a_meaning_are_type_errors(value: Any) -> None:
-    """Operators without a meaning raise Python's own `TypeError`."""
+    """Operators without a meaning raise a `TypeError`."""
     for wrong in (
         lambda: value | a,
         lambda: value // a,

@@ -176,7 +176,7 @@ def test_the_package_names_what_it_has() -> None:
     for name in adk_fluent.__all__:
         assert getattr(adk_fluent, name) is not None
     assert set(dir(adk_fluent)) == set(adk_fluent.__all__)
-    with pytest.raises(AttributeError, match=r"^adk_fluent has no 'Agnet'; it has A, Agent, C, FanOut, "):
+    with pytest.raises(AttributeError, match=r"^adk_fluent has no 'Agnet'\. Did you mean 'Agent'"):
         attrgetter("Agnet")(adk_fluent)
 
 

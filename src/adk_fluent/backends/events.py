@@ -6,12 +6,13 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Final, Generic, Literal, NamedTuple, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, NamedTuple, Never, Protocol, TypeVar, cast
 
 from adk_fluent.analysis.visibility import STANDS_IN
 from adk_fluent.cost.prices import Tokens, cost_of
-from adk_fluent.errors import ADKFluentError, ArgumentError, MissingExtraError
+from adk_fluent.errors import ADKFluentError, ArgumentError, MissingExtraError, MissingKeyError
 from adk_fluent.ir.annotations import Visibility
+from adk_fluent.spelling import did_you_mean
 
 if TYPE_CHECKING:
     from google.adk.events import Event
@@ -439,6 +440,25 @@ class AnswerParser(Protocol):
         ...
 
 
+_MOST_KEYS: Final = 10
+"""Most keys that an error message lists."""
+
+
+class StateAfter(dict[str, Any]):
+    """The state after a run: a dict that names what it holds when a key is absent.
+
+    >>> StateAfter(answer=42)["anser"]
+    Traceback (most recent call last):
+    adk_fluent.errors.MissingKeyError: The state after the run has no 'anser'. Did you mean 'answer'?
+    """
+
+    def __missing__(self, key: object) -> Never:
+        names = ", ".join(map(repr, list(self)[:_MOST_KEYS])) + ", …" * (len(self) > _MOST_KEYS)
+        held = f" It has {names}." if self else " It is empty."
+        near = did_you_mean(key, self) if isinstance(key, str) else ""
+        raise MissingKeyError(f"The state after the run has no {key!r}.{near or held}")
+
+
 class RunResult(list[AgentEvent], Generic[T_co]):
     """The events of a run, with what is usually wanted of them.
 
@@ -451,7 +471,8 @@ class RunResult(list[AgentEvent], Generic[T_co]):
         untold: agent, model and usage of each model call that no event tells.
 
     Attributes:
-        state: the session's state after the run; absent keys are left out.
+        state: the session's state after the run; absent keys are left out. `state["key"]` raises
+            `MissingKeyError`, a `KeyError`, with the nearest key.
         session_id: the session it ran in; give it to the next `run` to go on.
     """
 
@@ -468,7 +489,7 @@ class RunResult(list[AgentEvent], Generic[T_co]):
         untold: Iterable[tuple[str, str, Usage]] = (),
     ) -> None:
         super().__init__(events)
-        self.state: dict[str, Any] = {k: v for k, v in (state or {}).items() if v is not None}
+        self.state: dict[str, Any] = StateAfter({k: v for k, v in (state or {}).items() if v is not None})
         self.session_id = session_id
         self._origins = dict(origins or {})
         self._parse = parse

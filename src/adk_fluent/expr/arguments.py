@@ -157,14 +157,33 @@ def with_argument(fn: Any, where: str) -> Any:
     More parameters are allowed here: `.inject` may fill them.
 
     Raises:
-        ArgumentError: `fn` takes no argument.
+        ArgumentError: `fn` takes no argument, or it is a method of an expression.
     """
+    no_method(fn, where)
     code = getattr(fn, "__code__", None)
     if code is None or code.co_argcount > inspect.ismethod(fn) or code.co_flags & inspect.CO_VARARGS:
         return fn
     raise ArgumentError(
         f"{where} calls {function_name(fn, 'the lambda')} with one argument, and it takes none. "
         "Write lambda value: ..., or def f(value)."
+    )
+
+
+def no_method(fn: object, where: str) -> None:
+    """Refuse a method of an expression or a conversation, such as `agent.run`, where users pass functions.
+
+    Raises:
+        ArgumentError: `fn` is one; the message says what runs the expression as a step.
+    """
+    owner: object = getattr(fn, "__self__", None)
+    if not inspect.ismethod(fn) or not type(owner).__module__.startswith(f"{__package__}."):
+        return
+    method, name = fn.__name__, getattr(owner, "name", "")
+    told = repr(name) if name else f"a {type(owner).__name__}"
+    step = name or "the expression"
+    raise ArgumentError(
+        f"{where} does not take the method {method}() of {told}. To run {step} as a step, write {step} "
+        f"alone, without .{method}."
     )
 
 
@@ -176,6 +195,7 @@ def unary(fn: Any, where: str, what: str = "a function") -> Any:
     """
     if not callable(fn) or isinstance(getattr(fn, "node", None), Node):
         raise ArgumentError(f"{where} takes {what}, not {describe(cast(object, fn))}.")
+    no_method(fn, where)
     try:
         inspect.signature(fn).bind(None)
     except ValueError:  # a built-in without a signature

@@ -15,6 +15,7 @@ from adk_fluent.errors import ArgumentError, ExpressionError, UnknownMethodError
 from adk_fluent.expr._generated import WorkflowMethods
 from adk_fluent.expr.arguments import describe, observer, positive, refuse_fields, with_argument
 from adk_fluent.expr.handle import Chain, Handle, key_written_by, no_step
+from adk_fluent.expr.misuse import RefusedOperators
 from adk_fluent.expr.options import leaving_out
 from adk_fluent.ir.adk_objects import is_native
 from adk_fluent.ir.base import Node
@@ -49,7 +50,7 @@ T_co = TypeVar("T_co", covariant=True)
 U = TypeVar("U")
 
 
-class Expr(Handle[T_co]):
+class Expr(Handle[T_co], RefusedOperators):
     """Base class of all expressions, which users compose and terminals run.
 
     Expressions never change: each method returns a new one. They compare and hash by structure, so you can

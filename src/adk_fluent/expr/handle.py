@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast
 
 from adk_fluent.errors import ArgumentError, ExpressionError
-from adk_fluent.expr.arguments import describe, unpacked
+from adk_fluent.expr.arguments import describe, no_method, unpacked
 from adk_fluent.expr.declarations import Declarations
 from adk_fluent.expr.terminals import Terminals
 from adk_fluent.ir.annotations import ContextSpec, InstructionSpec
@@ -81,6 +81,7 @@ class Handle(Terminals[T_co], Declarations):
                 raise ArgumentError(
                     f"{method}() takes functions, not {describe(given)}.{unpacked(given, method)}"
                 )
+            no_method(fn, f"{method}()")
         return self._append(field, *functions)
 
     # --- what every expression can do -------------------------------------------------------------

@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack, aclosing
 from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 from adk_fluent.errors import SessionError
+from adk_fluent.expr.misuse import OpenedAsync
 
 if TYPE_CHECKING:
     from adk_fluent.backends.events import AgentEvent
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from adk_fluent.expr.expression_run import Run
 
 
-class Live:
+class Live(OpenedAsync):
     """A live conversation; made by `expr.live()`, and open within `async with`.
 
     Events arrive as the model generates them, also while you send: one task iterates over the conversation,

@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from adk_fluent.errors import SessionError
+from adk_fluent.expr.misuse import OpenedAsync
 
 if TYPE_CHECKING:
     from adk_fluent.backends.events import RunResult
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 T_co = TypeVar("T_co", covariant=True)
 
 
-class Chat(Generic[T_co]):
+class Chat(OpenedAsync, Generic[T_co]):
     """A conversation of several turns in one session; made by `expr.session()`.
 
     Inside `async with`, connections of tools, such as those to MCP servers, stay open from turn to turn.

@@ -196,8 +196,13 @@ class Terminals(Reports, Generic[T_co]):
         Args:
             prompt: text, a `Content`, or a list of texts and parts (images, audio, files).
             options: `state`, `session_id`, `backend`, `config`, `middleware` and the rest of `RunOptions`.
+
+        Raises:
+            RunError: the run failed; also raised by a second loop over a stream that has ended.
         """
-        return self._run("stream", options).stream(prompt)
+        from adk_fluent.expr.misuse import EventStream
+
+        return EventStream(self._run("stream", options).stream(prompt))
 
     @listing_options(RunOptions)
     def ask(self, prompt: Prompt, **options: Unpack[RunOptions]) -> T_co:
