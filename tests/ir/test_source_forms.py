@@ -450,7 +450,7 @@ def test_an_agent_always_writes_what_its_run_always_yields() -> None:
 @pytest.mark.parametrize("skipped", [False, True])
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # ADK's own, of its composites
 def test_the_check_counts_on_what_such_an_agent_writes(skipped: bool) -> None:
-    """Its key is there for the next agent, unless a callback may answer in its place."""
+    """The next agent finds the key of such an agent, unless a callback may answer in its place."""
     native: Any = agents
     reader = native.LlmAgent(name="reader", instruction="{k}", model="m")
     own = Own(name="own", before_agent_callback=silent if skipped else None)

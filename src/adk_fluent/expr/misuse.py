@@ -1,4 +1,4 @@
-"""What expressions, conversations and streams cannot do: errors that say what to write instead.
+"""Errors for uses that expressions, conversations and streams do not have; each says what to write instead.
 
 A method that another protocol looks for, such as `__call__` or `__await__`, is not here: frameworks would
 take an expression for a function or a coroutine.
@@ -92,7 +92,7 @@ for _name, _instead in _COMPARISONS.items():
 
 
 class OpenedAsync:
-    """Base of what `async with` opens: `with` is refused in words of its own."""
+    """Base of classes that `async with` opens; a plain `with` raises an error that says so."""
 
     __slots__ = ()
 

@@ -78,7 +78,7 @@ class Dicts(Callees, ABC):
         if entries is None:
             self._whole = self._whole and bool(holder)
             self._open.add(holder)
-        if holder.startswith("@"):  # whoever receives the event may apply it
+        if holder.startswith("@"):  # the receiver of the event may apply it
             self._gives = self._gives and entries is not None
             self._put("", [one._replace(sure=False) for one in entries or ()], there)
         for one in entries or ():
