@@ -22,11 +22,11 @@ def lazy(module: str) -> Callable[[str], object]:
     def get(name: str) -> object:
         home = EXPORTS[module].get(name)
         if home is None:
-            from adk_fluent.spelling import did_you_mean
+            from difflib import get_close_matches  # this module is below `spelling`
 
             known = modules[module].__all__
-            near = did_you_mean(name, known)
-            hint = f".{near}" if near else f"; it has {', '.join(known)}."
+            near = get_close_matches(name, known, n=1, cutoff=0.65)
+            hint = f". Did you mean {near[0]!r}?" if near else f"; it has {', '.join(known)}."
             raise AttributeError(f"{module} has no {name!r}{hint}")
         value = getattr(
             __import__(home, fromlist=(name,)), name
