@@ -24,7 +24,7 @@ def lazy(module: str) -> Callable[[str], object]:
         if home is None:
             from difflib import get_close_matches  # this module is below `spelling`
 
-            known = modules[module].__all__
+            known: list[str] = modules[module].__all__
             near = get_close_matches(name, known, n=1, cutoff=0.65)
             hint = f". Did you mean {near[0]!r}?" if near else f"; it has {', '.join(known)}."
             raise AttributeError(f"{module} has no {name!r}{hint}")
