@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
 from inspect import Parameter, signature
 from pathlib import Path
@@ -160,6 +161,16 @@ SHAPES: Mapping[str, tuple[Make, int, list[str]]] = {
     "a loop": (lambda f: Loop(desk("desk", f) >> A, max_iterations=1) >> B, 1, ["a", "b", "desk"]),
     "a fallback": (lambda f: (desk("desk", f) // A) >> B, 1, ["b", "desk"]),
     "a race": (lambda f: race(desk("desk", f), desk("other", f)) >> B, 1, ["b", "desk"]),
+    "the first of two": (
+        lambda f: FanOut(desk("desk", f), desk("other", f)).merge("first_complete") >> B,
+        1,
+        ["b", "desk"],
+    ),
+    "interleaved": (
+        lambda f: FanOut(desk("desk", f), desk("other", f)).merge("interleave") >> B,
+        2,
+        ["b", "desk", "other"],
+    ),
     "a route": (lambda f: Route("kind").eq("x", desk("desk", f)) >> B, 1, ["b", "desk"]),
     "items": (
         lambda f: S.set(items=[1, 2]) >> map_over("items", desk("desk", f)) >> B,
@@ -186,6 +197,44 @@ async def test_every_composite_waits_and_goes_on(shape: str, function: Callable[
     rest = await answered(expression, result, {"status": "fixed"}, backend=backend)
     assert sorted(speakers(rest)) == after
     assert rest.pending == []
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+async def test_a_conversation_goes_on_in_every_composite(shape: str) -> None:
+    """`chat.resume` ends the turn that waited, and the next turn begins anew."""
+    make, asked, after = SHAPES[shape]
+    async with make(ticket).session(backend=scripted(), state={"kind": "x"}) as chat:
+        first = await chat.send("hi")
+        assert [pending.kind for pending in first.pending] == ["result"] * asked
+        rest = await chat.resume(answers={each.id: {"status": "fixed"} for each in first.pending})
+        assert (sorted(speakers(rest)), rest.pending) == (after, [])
+        assert (await chat.send("again")).pending == []
+
+
+async def nap() -> str:
+    """Take longer than a desk that only opens a ticket."""
+    for _ in range(100):
+        await asyncio.sleep(0)
+    return "rested"
+
+
+def first_of(*steps: Expr[Any]) -> Expr[Any]:
+    """A fan-out that ends with the first branch that completes."""
+    return FanOut(*steps).merge("first_complete")
+
+
+@pytest.mark.parametrize("join", [race, first_of])
+@pytest.mark.parametrize("first", [True, False])
+async def test_a_branch_that_waits_does_not_win(join: Callable[..., Expr[Any]], first: bool) -> None:
+    """Another branch that completes wins, even if the one that waits stopped earlier."""
+    both = (desk(), Agent("slow").tools(nap))
+    script = {
+        "slow": [call_tool("nap"), "Done."],
+        "desk": [call_tool("ticket", text="x"), "It is open."],
+        "b": "ok",
+    }
+    result = await (join(*(both if first else both[::-1])) >> B).run("hi", backend=mock_backend(script))
+    assert (result.text, result.pending, sorted(speakers(result))) == ("ok", [], ["b", "slow"])
 
 
 async def test_answers_may_come_one_by_one() -> None:
