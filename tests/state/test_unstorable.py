@@ -185,6 +185,31 @@ def test_a_value_that_holds_itself_ends() -> None:
     assert unstorable({"k": loop}) == f"k[2] is inf, and {JSON_HAS}"
 
 
+def nested(levels: int) -> Any:
+    """A text in so many lists."""
+    value: Any = "tea"
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+async def test_the_deepest_value_is_read_back(tmp_path: Path) -> None:
+    """A value of 192 levels is stored and read again; a deeper one is refused, also as an answer."""
+    assert unstorable(nested(192), "k") is None
+    assert unstorable([[1]] * 1000) is None
+    deep = "nests more than 192 levels, which a session store does not read back"
+    assert unstorable(nested(193), "k") == f"k {deep}"
+    assert unstorable(nested(5000), "k") == f"k {deep}"
+    service, model = SqliteSessionService(str(tmp_path / "s.db")), mock_backend({"a": "ok"})
+    for _ in range(2):
+        result = await (S.set(k=nested(192)) >> Agent("a")).run(
+            "Go", session_id="s", session_service=service, backend=model
+        )
+        assert result.state["k"] == nested(192)
+    with pytest.raises(AnswerError, match=deep):
+        answer_type(list[Any]).data("[" * 195 + "]" * 195, "a", "k")
+
+
 def write(tool_context: ToolContext) -> str:
     """Write what no store holds."""
     tool_context.state["k"] = {"rate": float("nan")}

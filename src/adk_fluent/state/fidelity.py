@@ -32,7 +32,7 @@ def check_storable(delta: Mapping[str, Any], who: str) -> None:
         who: the start of the message: `Agent 'a' wrote`.
 
     Raises:
-        StateTypeError: a value has NaN, infinity, the character U+0000 or half a character.
+        StateTypeError: a value has NaN, infinity, U+0000 or half a character, or nests too deep.
     """
     for key, value in delta.items():
         if type(value) in _ALWAYS and key.isascii() and "\0" not in key:
@@ -59,9 +59,33 @@ def unstorable(value: object, name: str = "") -> str | None:
         return f"{name or 'it'} {wrong}" if wrong else None
     try:
         text = _encode(value)
+    except RecursionError:
+        return f"{name or 'it'} {_DEEP}"
     except (ValueError, TypeError):  # not finite, or not JSON: a model, a date, a value that contains itself
         return _search(value, name)
-    return _search(value, name) if r"\u0000" in text or _is_halved(text) else None
+    if r"\u0000" in text or _is_halved(text):
+        return _search(value, name)
+    return f"{name or 'it'} {_DEEP}" if _is_deep(text) else None
+
+
+_LEVELS: Final = 200
+"""The levels of nesting that pydantic's JSON parser reads; ADK's stores read events with it."""
+_AROUND: Final = 8
+"""At most so many levels of an event are around a value."""
+_DEEP: Final = f"nests more than {_LEVELS - _AROUND} levels, which a session store does not read back"
+
+
+def _is_deep(text: str) -> bool:
+    """True if a stored event with this JSON value could not be read."""
+    if text.count("[") + text.count("{") <= _LEVELS - _AROUND:  # most values, at the speed of a search
+        return False
+    from pydantic_core import from_json
+
+    try:
+        from_json("[" * _AROUND + text + "]" * _AROUND)
+    except ValueError:
+        return True
+    return False
 
 
 def as_json(stored: object) -> bytes | None:
@@ -73,6 +97,7 @@ def as_json(stored: object) -> bytes | None:
     except ValueError:  # half a character
         return None
     is_suspect = b"NaN" in text or b"Infinity" in text or rb"\u0000" in text
+    is_suspect = is_suspect or (len(text) > 2 * _LEVELS and _is_deep(text.decode()))
     return None if is_suspect and unstorable(stored) else text
 
 
