@@ -33,8 +33,8 @@ MOST_UNSTABLE: Final = 3
 SLOWEST: Final = 20
 GRACE: Final = 5.0
 """Seconds that processes have to print their stacks."""
-PROCESSES: Final = str(min(((os.cpu_count() or 1) * 3 + 1) // 2, 4))
-"""Three for two cores, since many tests wait; at most four, for the sake of memory."""
+PROCESSES: Final = str(min((os.cpu_count() or 1) * 2, 4))
+"""Two for each core, since many tests wait; at most four, for the sake of memory."""
 BUSY_PER_CORE: Final = 4
 SLOWER: Final = 6
 """So many times the usual limits apply beside busy processes."""
