@@ -12,7 +12,6 @@ import hashlib
 import re
 import zlib
 from collections.abc import Callable
-from html import unescape
 from typing import Final
 from urllib.parse import quote, unquote, unquote_to_bytes
 
@@ -118,6 +117,8 @@ def in_escapes(text: str, change: Change, direct: Change) -> str:
     if "%" in text:
         text = _WORD.sub(lambda found: _in_escaped(found.group(), unquote, change, direct), text)
     if "&" in text:
+        from html import unescape  # its table of entities takes as long to load as three of our modules
+
         text = _ROW.sub(lambda found: _in_escaped(found.group(), unescape, change, direct), text)
     return text
 
