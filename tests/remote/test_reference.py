@@ -401,12 +401,15 @@ async def adks(url: str) -> tuple[Any, ...]:
     """What ADK's own agent makes of a server's answer."""
     from google.adk.agents.remote_a2a_agent import RemoteA2aAgent
 
-    agent = RemoteA2aAgent(name="far", agent_card=f"{url}.well-known/agent-card.json")
-    runner = InMemoryRunner(agent)
-    session = await runner.session_service.create_session(app_name=runner.app_name, user_id="u")
-    said = types.Content(role="user", parts=[types.Part(text="hi")])
-    run = runner.run_async(user_id="u", session_id=session.id, new_message=said)
-    content = [event async for event in run][-1].content
+    async with httpx.AsyncClient() as client:  # one that ADK makes stays open until the collector finds it
+        agent = RemoteA2aAgent(
+            name="far", agent_card=f"{url}.well-known/agent-card.json", httpx_client=client
+        )
+        runner = InMemoryRunner(agent)
+        session = await runner.session_service.create_session(app_name=runner.app_name, user_id="u")
+        said = types.Content(role="user", parts=[types.Part(text="hi")])
+        run = runner.run_async(user_id="u", session_id=session.id, new_message=said)
+        content = [event async for event in run][-1].content
     told = from_adk((content.parts if content else None) or [])
     return ("answer", words(told), [part for part in told if part[0] == "file"])
 
