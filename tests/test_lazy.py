@@ -12,6 +12,7 @@ from pathlib import Path
 import google.adk
 import pytest
 
+from adk_fluent import contracts
 from adk_fluent._exports import EXPORTS
 from adk_fluent._lazy import lazy
 from tests.limits import LIMIT
@@ -75,6 +76,14 @@ def test_the_table_has_every_public_name_of_a_lazy_package() -> None:
     for module in EXPORTS:
         package = importlib.import_module(module)
         assert not [name for name in package.__all__ if not hasattr(package, name)]
+
+
+@pytest.mark.parametrize("name", ["issues", "checks", "__wrapped__"])
+def test_no_name_is_suggested_for_a_module(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`from package import module` asks for the module as a name first: that costs nothing at each import."""
+    monkeypatch.delattr(contracts, name, raising=False)
+    monkeypatch.setattr("difflib.get_close_matches", None)
+    assert not hasattr(contracts, name)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from os.path import exists
 from sys import modules
 
 from adk_fluent._exports import EXPORTS
@@ -22,6 +23,10 @@ def lazy(module: str) -> Callable[[str], object]:
     def get(name: str) -> object:
         home = EXPORTS[module].get(name)
         if home is None:
+            folder = vars(modules[module]).get("__path__", [""])[0]
+            if name.startswith("__") or exists(f"{folder}/{name}.py") or exists(f"{folder}/{name}"):
+                # `from package import module` asks the package for the module first, and drops this error.
+                raise AttributeError(f"{module} has no {name!r}")
             from difflib import get_close_matches  # this module is below `spelling`
 
             known: list[str] = modules[module].__all__
