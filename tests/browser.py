@@ -36,7 +36,11 @@ async def chromium() -> AsyncIterator[Browser]:
     """A headless browser, which starts once for all tests of this process."""
     from playwright.async_api import async_playwright
 
-    options: dict[str, Any] = {"executable_path": browser_program(), "args": ["--no-sandbox"]}
+    without_gpu = ("--disable-gpu", "--disable-software-rasterizer")  # which takes a fifth of its time
+    options: dict[str, Any] = {
+        "executable_path": browser_program(),
+        "args": ["--no-sandbox", *without_gpu],
+    }
     async with async_playwright() as driver:
         running = await driver.chromium.launch(timeout=BROWSER_LIMIT, **options)
         yield running

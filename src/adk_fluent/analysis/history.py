@@ -191,10 +191,21 @@ V = TypeVar("V")
 
 
 def _one_of(ways: Sequence[Mapping[V, bool]]) -> dict[V, bool]:
-    everyone = dict.fromkeys(speaker for way in ways for speaker in way)
-    return {speaker: all(way.get(speaker, False) for way in ways) for speaker in everyone}
+    """The speakers if one of the ways was taken: certain if certain on each."""
+    first, *others = ways or [{}]
+    merged: dict[V, bool] = dict(first)
+    for way in others:
+        for speaker, certain in merged.items():
+            merged[speaker] = certain and way.get(speaker, False)
+        for speaker in way:
+            merged.setdefault(speaker, False)
+    return merged
 
 
 def _all_of(ways: Sequence[Mapping[V, bool]]) -> dict[V, bool]:
-    everyone = dict.fromkeys(speaker for way in ways for speaker in way)
-    return {speaker: any(way.get(speaker, False) for way in ways) for speaker in everyone}
+    """The speakers if all ways were taken: certain if certain on one."""
+    merged: dict[V, bool] = {}
+    for way in ways:
+        for speaker, certain in way.items():
+            merged[speaker] = certain or merged.get(speaker, False)
+    return merged
