@@ -8,19 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, LiteralString, Self, TypeVar, Unpa
 
 from adk_fluent.context.spec import Context
 from adk_fluent.errors import ArgumentError, ExpressionError, whole_number
+from adk_fluent.expr import arguments
 from adk_fluent.expr._generated import AgentMethods
-from adk_fluent.expr.arguments import (
-    METHODS,
-    SET_OTHERWISE,
-    check_faithful,
-    check_key,
-    check_schema,
-    describe,
-    in_fluent_form,
-    nearest,
-    unpacked,
-    with_argument,
-)
 from adk_fluent.expr.base import Expr, adopted, usable_tools
 from adk_fluent.expr.declarations import AgentDeclarations, token_limit
 from adk_fluent.expr.options import leaving_out
@@ -155,7 +144,7 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
             hint = " Give its text: str(prompt)." if isinstance(content, PromptSpec) else ""
             raise ArgumentError(
                 f"Agent {self.name!r}: static() takes text, a Content, or Parts, not "
-                f"{describe(cast(object, content))}.{hint}"
+                f"{arguments.describe(cast(object, content))}.{hint}"
             )
         return self._set(static_instruction=detached(content))
 
@@ -267,7 +256,7 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
         from adk_fluent.context.sources import DefaultContext, StateValues
 
         flag(keep_history, f"Agent {self.name!r}: reads(keep_history=)")
-        names = tuple(dict.fromkeys(check_key(key, "reads()") for key in keys))
+        names = tuple(dict.fromkeys(arguments.check_key(key, "reads()") for key in keys))
         shown = StateValues(names)
         fields = (*self.node.read_fields, *(key for key in keys if isinstance(key, StateFieldRef)))
         seen = self.context(DefaultContext() + shown if keep_history else shown)
@@ -295,7 +284,7 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
             ExpressionError: `returns` names a type without one of the fields.
         """
         if len(keys) == 1 and not isinstance(keys[0], StateFieldRef):
-            return self._set(output_key=check_key(keys[0], "writes()"), written_fields=())
+            return self._set(output_key=arguments.check_key(keys[0], "writes()"), written_fields=())
         fields = tuple(key for key in keys if isinstance(key, StateFieldRef))
         if not fields or len(fields) < len(keys):
             raise ArgumentError(
@@ -343,7 +332,7 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
             ExpressionError: `schema` lacks a field that `writes` names.
         """
         again = whole_number(retries, "returns(retries=)")
-        kind = check_faithful(schema, "returns()", f"Agent {self.name!r}: ")
+        kind = arguments.check_faithful(schema, "returns()", f"Agent {self.name!r}: ")
         made = self._set(output_schema=kind, retries=again)
         check_answer(made.node)
         return cast("Agent[M]", made)
@@ -394,7 +383,9 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
                 "accepts() takes one pydantic model, or one or more Modality values, not "
                 f"{len(accepted)} values of other kinds."
             )
-        return said._set(input_schema=check_faithful(accepted[0], "accepts()", f"Agent {self.name!r}: "))
+        return said._set(
+            input_schema=arguments.check_faithful(accepted[0], "accepts()", f"Agent {self.name!r}: ")
+        )
 
     def produces(self, schema: type) -> Agent[T_co]:
         """Declare which fields the agent produces; nothing changes at run time, and nothing is stored.
@@ -406,7 +397,7 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
         Args:
             schema: a pydantic model or another type.
         """
-        return self._set(produces_type=check_schema(schema, "produces()"))
+        return self._set(produces_type=arguments.check_schema(schema, "produces()"))
 
     def consumes(self, schema: type) -> Agent[T_co]:
         """Declare which fields the agent needs from earlier agents; nothing changes at run time.
@@ -417,7 +408,7 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
         Args:
             schema: a pydantic model or another type.
         """
-        return self._set(consumes_type=check_schema(schema, "consumes()"))
+        return self._set(consumes_type=arguments.check_schema(schema, "consumes()"))
 
     # --- delegation -------------------------------------------------------------------------------
 
@@ -433,8 +424,8 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
         for agent in agents:
             if not isinstance(agent, Expr) and not is_native(agent):
                 raise ArgumentError(
-                    f"delegate() takes expressions that have a name, not {describe(agent)}."
-                    f"{unpacked(agent, 'delegate')}"
+                    f"delegate() takes expressions that have a name, not {arguments.describe(agent)}."
+                    f"{arguments.unpacked(agent, 'delegate')}"
                 )
             found.append(agent if isinstance(agent, Expr) else adopted(agent))
         return self._append("children", *(agent.node for agent in found))
@@ -458,7 +449,7 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
     def use(self, preset: AgentSettings) -> Agent[T_co]:
         """Apply a `Preset`: call its methods in order."""
         if not hasattr(preset, "apply"):
-            raise ArgumentError(f"use() takes a Preset, not {describe(preset)}.")
+            raise ArgumentError(f"use() takes a Preset, not {arguments.describe(preset)}.")
         return cast("Agent[T_co]", preset.apply(self))
 
 
@@ -466,7 +457,7 @@ def _not_fluent(
     name: str, model: object, more: Sequence[object], fields: Mapping[str, object]
 ) -> ArgumentError:
     """The error for the keyword arguments of ADK's `LlmAgent`; it shows the same as methods."""
-    known = [*AGENT_FIELDS, *METHODS]
+    known = [*AGENT_FIELDS, *arguments.METHODS]
     if more:
         return ArgumentError(
             f"Agent({name!r}) takes a name and a model; set the rest with methods, such as "
@@ -474,14 +465,16 @@ def _not_fluent(
         )
     for field in fields:
         if field not in known:
-            return ArgumentError(f"Agent({name!r}) has no {field!r}.{nearest(field, known)}")
-    written = in_fluent_form(name, model, fields)
+            return ArgumentError(f"Agent({name!r}) has no {field!r}.{arguments.nearest(field, known)}")
+    written = arguments.in_fluent_form(name, model, fields)
     return ArgumentError(f"Agent({name!r}) takes a name and a model; methods set the rest: {written}")
 
 
 def _model(model: str | BaseLlm, name: str) -> str | BaseLlm:
     if not is_model(model):
-        raise ArgumentError(f"Agent {name!r}: the model must be a name or a BaseLlm, not {describe(model)}.")
+        raise ArgumentError(
+            f"Agent {name!r}: the model must be a name or a BaseLlm, not {arguments.describe(model)}."
+        )
     return model
 
 
@@ -489,11 +482,11 @@ def _instruction(instruction: object, where: str) -> object:
     if isinstance(instruction, (str, PromptSpec)):
         return instruction
     if callable(instruction) and not isinstance(instruction, type | Expr):
-        return with_argument(instruction, where)
+        return arguments.with_argument(instruction, where)
     hint = " A C spec goes into .context()." if isinstance(instruction, Context) else ""
     if isinstance(instruction, Arrangement):
         hint = f" It stands to the right of a prompt: P.task(...) | {instruction!r}."
-    given = describe(cast(object, instruction))
+    given = arguments.describe(cast(object, instruction))
     raise ArgumentError(f"{where} takes text, a P prompt or a function of the context, not {given}.{hint}")
 
 
@@ -507,13 +500,14 @@ def _context(spec: object) -> Context:
         hint = " A P prompt goes into .instruct()."
     elif isinstance(spec, str):
         hint = f" For a value of the state write .reads({spec!r})."
-    raise ArgumentError(f"context() takes a C spec, not {describe(cast(object, spec))}.{hint}")
+    raise ArgumentError(f"context() takes a C spec, not {arguments.describe(cast(object, spec))}.{hint}")
 
 
 def _check_option(name: str, agent: str) -> None:
-    if name in SET_OTHERWISE:
+    if name in arguments.SET_OTHERWISE:
         raise ArgumentError(
-            f"Agent {agent!r}: generate({name}=) is not for agents; write .{SET_OTHERWISE[name]} instead."
+            f"Agent {agent!r}: generate({name}=) is not for agents; "
+            f"write .{arguments.SET_OTHERWISE[name]} instead."
         )
     if name not in GENERATE_OPTIONS:
         hint = did_you_mean(name, GENERATE_OPTIONS) or (

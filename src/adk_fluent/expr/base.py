@@ -11,6 +11,7 @@ from functools import lru_cache
 from math import inf
 from typing import TYPE_CHECKING, Any, Literal, Never, Self, TypeVar, cast, overload
 
+from adk_fluent import ir
 from adk_fluent.errors import ArgumentError, ExpressionError, UnknownMethodError
 from adk_fluent.expr._generated import WorkflowMethods
 from adk_fluent.expr.arguments import describe, observer, positive, refuse_fields, with_argument
@@ -18,27 +19,11 @@ from adk_fluent.expr.handle import Chain, Handle, key_written_by, no_step
 from adk_fluent.expr.misuse import RefusedOperators
 from adk_fluent.expr.options import leaving_out
 from adk_fluent.ir.adk_objects import is_native
-from adk_fluent.ir.base import Node
 from adk_fluent.ir.frozen import Frozen, frozen, note_use
 from adk_fluent.ir.functions import function_name
 from adk_fluent.ir.graph import check_name
-from adk_fluent.ir.nodes import (
-    AgentNode,
-    FallbackNode,
-    LoopNode,
-    ParallelNode,
-    PieceFn,
-    RemoteAgentNode,
-    RouteNode,
-    SequenceNode,
-    StepFn,
-    TapFn,
-    TapNode,
-    TimeoutNode,
-    TransformFn,
-    TransformNode,
-)
-from adk_fluent.ir.predicates import Match, Predicate, StateView
+from adk_fluent.ir.nodes import PieceFn, StepFn, TapFn, TransformFn
+from adk_fluent.ir.predicates import Predicate, StateView
 from adk_fluent.tools.sources import AgentTool
 from adk_fluent.tools.spec import checked, each
 
@@ -159,7 +144,7 @@ class Expr(Handle[T_co], RefusedOperators):
         """
         if not isinstance(seconds, int | float) or isinstance(seconds, bool) or not 0 < seconds < inf:  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
             raise ArgumentError(f"timeout() takes a positive number of seconds, not {seconds!r}.")
-        return Timeout[T_co].from_node(TimeoutNode(body=self.node, seconds=seconds))
+        return Timeout[T_co].from_node(ir.TimeoutNode(body=self.node, seconds=seconds))
 
     @overload
     def tap(self, fn: TapFn) -> Pipeline[T_co]: ...
@@ -167,7 +152,7 @@ class Expr(Handle[T_co], RefusedOperators):
     def tap(self, fn: PieceFn) -> Pipeline[T_co]: ...
     def tap(self, fn: TapFn | PieceFn) -> Pipeline[T_co]:
         """Call `fn` with the state after this expression has run; `fn` cannot change the state."""
-        return self >> Step.from_node(TapNode(fn=observer(fn, "tap()")))
+        return self >> Step.from_node(ir.TapNode(fn=observer(fn, "tap()")))
 
     def artifacts(self, *operations: Expr[Any]) -> Pipeline[T_co]:
         """Run `A` operations after this, in order.
@@ -196,7 +181,7 @@ class Expr(Handle[T_co], RefusedOperators):
     def proceed_if(self, predicate: Predicate) -> Conditional[T_co]:
         """Run this only if `predicate(state)` holds; what follows runs either way."""
         test = observer(predicate, "proceed_if()")
-        return Conditional[T_co].from_node(RouteNode(rules=((test, self.node),)))
+        return Conditional[T_co].from_node(ir.RouteNode(rules=((test, self.node),)))
 
     if not TYPE_CHECKING:  # a type checker that saw these would accept any attribute
 
@@ -276,14 +261,14 @@ class _Associative(Chain[T_co], Expr[T_co]):
     @classmethod
     def gather(
         cls, owner: type[Expr[Any]], members: tuple[object, ...], name: str | None, what: str
-    ) -> tuple[str, tuple[Node, ...]]:
+    ) -> tuple[str, tuple[ir.Node, ...]]:
         """The name and the member nodes from the constructor's arguments; the first may be the name."""
         called = owner.__name__
         if members and isinstance(members[0], str):
             if name is not None:
                 raise ArgumentError(f"{called} got two names, {members[0]!r} and {name!r}; give one.")
             name, members = members[0], members[1:]
-        nodes: list[Node] = []
+        nodes: list[ir.Node] = []
         where, routes = f"{called}()", cls is Pipeline
         for member in members:
             before = nodes[-1] if routes and nodes else None
@@ -322,7 +307,7 @@ class Pipeline(_Associative[T_co], WorkflowMethods):
 
     __slots__ = ()
     _what = "pipeline"
-    _plain = SequenceNode()
+    _plain = ir.SequenceNode()
 
     # The type is that of the last step with text. If the last two steps have none, the type is unknown.
     @overload
@@ -408,7 +393,7 @@ class FanOut(_Associative[T_co], WorkflowMethods):
 
     __slots__ = ()
     _what = "fan_out"
-    _plain = ParallelNode()
+    _plain = ir.ParallelNode()
 
     @overload
     def __init__(self: FanOut[Never], name: str, /, *, merge: Merge = "wait_all") -> None: ...
@@ -466,7 +451,7 @@ class Fallback(_Associative[T_co]):
 
     __slots__ = ()
     _what = "fallback"
-    _plain = FallbackNode()
+    _plain = ir.FallbackNode()
 
 
 class Loop(Expr[T_co], WorkflowMethods):
@@ -536,7 +521,7 @@ class Loop(Expr[T_co], WorkflowMethods):
     ) -> None:
         refuse_fields("Loop", "step", unknown, ("max_iterations", "name"))
         given, body = Pipeline.gather(Loop, steps, name, "step")
-        made = LoopNode(name=given, children=body, max_iterations=rounds(max_iterations))
+        made = ir.LoopNode(name=given, children=body, max_iterations=rounds(max_iterations))
         object.__setattr__(self, "_node", made)
 
     @overload
@@ -577,7 +562,7 @@ class Until(Frozen):
     max: int = 10
 
 
-def lift(value: object, where: str, before: Expr[Any] | Node | None = None) -> Expr[Any]:
+def lift(value: object, where: str, before: Expr[Any] | ir.Node | None = None) -> Expr[Any]:
     """Convert an operand of `>>` and the other operators into an expression.
 
     Args:
@@ -595,7 +580,7 @@ def lift(value: object, where: str, before: Expr[Any] | Node | None = None) -> E
     if isinstance(value, Mapping):
         return _route_of(cast("Mapping[Any, Any]", value), before)
     if callable(value) and not isinstance(value, type):
-        return Step.from_node(TransformNode(fn=cast(TransformFn, with_argument(value, where))))
+        return Step.from_node(ir.TransformNode(fn=cast(TransformFn, with_argument(value, where))))
     raise no_step(value, where)
 
 
@@ -606,12 +591,12 @@ def adopted(value: object, declare: Mapping[str, object] | None = None) -> Expr[
     from adk_fluent.expr.remote import RemoteAgent
 
     node = read(value, declare)
-    kinds: Mapping[type[Node], type[Expr[Any]]] = {
-        AgentNode: Agent,
-        SequenceNode: Pipeline,
-        ParallelNode: FanOut,
-        LoopNode: Loop,
-        RemoteAgentNode: RemoteAgent,
+    kinds: Mapping[type[ir.Node], type[Expr[Any]]] = {
+        ir.AgentNode: Agent,
+        ir.SequenceNode: Pipeline,
+        ir.ParallelNode: FanOut,
+        ir.LoopNode: Loop,
+        ir.RemoteAgentNode: RemoteAgent,
     }
     kind = cast("type[Expr[Any]]", kinds.get(type(node), Expr))
     return kind.from_node(node)
@@ -629,7 +614,7 @@ def usable_tools(value: object) -> tuple[object, ...]:
     return parts if len(parts) == 1 else tuple(one for part in parts for one in usable_tools(part))
 
 
-def _route_of(branches: Mapping[Any, Any], before: Expr[Any] | Node | None) -> Expr[Any]:
+def _route_of(branches: Mapping[Any, Any], before: Expr[Any] | ir.Node | None) -> Expr[Any]:
     if not branches:
         raise ExpressionError("A route needs at least one branch; the dict after >> is empty.")
     node = before.node if isinstance(before, Expr) else before
@@ -640,6 +625,6 @@ def _route_of(branches: Mapping[Any, Any], before: Expr[Any] | Node | None) -> E
             "Add .writes('key') to it, or use Route('key')."
         )
     rules = tuple(
-        (Match(key, "eq", value), lift(branch, "a route").node) for value, branch in branches.items()
+        (ir.Match(key, "eq", value), lift(branch, "a route").node) for value, branch in branches.items()
     )
-    return Conditional[Any].from_node(RouteNode(key=key, rules=rules))
+    return Conditional[Any].from_node(ir.RouteNode(key=key, rules=rules))

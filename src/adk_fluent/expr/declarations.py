@@ -5,18 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
+from adk_fluent import ir
 from adk_fluent.errors import ArgumentError
 from adk_fluent.expr.arguments import check_key, instance, positive
-from adk_fluent.ir.annotations import (
-    ContentSpec,
-    EdgeSemantics,
-    ExecutionBoundary,
-    Modality,
-    ModelCandidate,
-    ScalingConfig,
-    TransportConfig,
-)
-from adk_fluent.ir.nodes import ModelSelectorNode
+from adk_fluent.ir import Modality, ModelCandidate, ScalingConfig, TransportConfig
 from adk_fluent.ir.resources import checked
 
 if TYPE_CHECKING:
@@ -150,7 +142,7 @@ class Declarations:
             raise ArgumentError(
                 f"stream_to(chunk_size=) takes a positive number of tokens, not {chunk_size!r}."
             )
-        edge = EdgeSemantics(buffering=buffering, backpressure=backpressure, chunk_size=chunk_size)
+        edge = ir.EdgeSemantics(buffering=buffering, backpressure=backpressure, chunk_size=chunk_size)
         return self._say(edge=edge)
 
     def execution_boundary(
@@ -177,7 +169,7 @@ class Declarations:
         _one_of(isolation, _ISOLATION, "execution_boundary(isolation=)")
         instance(transport, TransportConfig, "execution_boundary(transport=)")
         instance(scaling, ScalingConfig, "execution_boundary(scaling=)")
-        boundary = ExecutionBoundary(
+        boundary = ir.ExecutionBoundary(
             serialization=serialization, transport=transport, isolation=isolation, scaling=scaling
         )
         return self._say(boundary=boundary)
@@ -242,7 +234,7 @@ class AgentDeclarations(Declarations):
         return self._content(output_modalities=frozenset(modalities))
 
     def _content(self, **modalities: object) -> Self:
-        present = self.node.annotations.content or ContentSpec()
+        present = self.node.annotations.content or ir.ContentSpec()
         return self._say(content=present.replace(**modalities))
 
     def model_select(
@@ -300,7 +292,7 @@ class AgentDeclarations(Declarations):
                 check_key(key, f"model_select({name}=)")
         if fallback_model is not None:
             _check_model(fallback_model, "model_select(fallback_model=)")
-        selector = ModelSelectorNode(
+        selector = ir.ModelSelectorNode(
             strategy=strategy,
             candidates=chosen,
             budget_key=budget_key,
