@@ -12,10 +12,10 @@ from adk_fluent.artifacts.tools import ArtifactTool
 from adk_fluent.context.control import ForLlm
 from adk_fluent.context.spec import Context
 from adk_fluent.errors import ArgumentError, ExpressionError
-from adk_fluent.expr.arguments import check_key, describe, function, observer, one_of
+from adk_fluent.expr.arguments import artifact_steps, check_key, describe, function, observer, one_of
 from adk_fluent.expr.base import Expr, Step
 from adk_fluent.ir.keys import USER_SCOPE
-from adk_fluent.ir.nodes import ArtifactNode, SequenceNode
+from adk_fluent.ir.nodes import ArtifactNode
 from adk_fluent.ir.predicates import Predicate, plain, truth_of
 from adk_fluent.spelling import Namespace, did_you_mean
 from adk_fluent.state.delta import detached
@@ -32,20 +32,6 @@ class ArtifactStep(Step):
 
 def _step(operation: operations.ArtifactOperation) -> ArtifactStep:
     return ArtifactStep.from_node(ArtifactNode(operation=operation))
-
-
-def artifact_steps(expression: object, where: str) -> tuple[ArtifactNode, ...]:
-    """The `A` operations of an expression that consists of them only.
-
-    Raises:
-        ArgumentError: the value is not an expression, or it contains another node.
-    """
-    node = cast("Expr[Any]", expression).node if isinstance(expression, Expr) else None
-    steps = node.children if isinstance(node, SequenceNode) else (node,)
-    found = tuple(step for step in steps if isinstance(step, ArtifactNode))
-    if len(found) != len(steps) or not found:
-        raise ArgumentError(f"{where} takes A operations only, not {describe(cast(object, expression))}.")
-    return found
 
 
 # --- arguments ------------------------------------------------------------------------------------

@@ -14,18 +14,16 @@ from typing import TYPE_CHECKING, Any, Literal, Never, Self, TypeVar, cast, over
 from adk_fluent import ir
 from adk_fluent.errors import ArgumentError, ExpressionError, UnknownMethodError
 from adk_fluent.expr._generated import WorkflowMethods
-from adk_fluent.expr.arguments import describe, observer, positive, refuse_fields, with_argument
-from adk_fluent.expr.handle import Chain, Handle, key_written_by, no_step
-from adk_fluent.expr.misuse import RefusedOperators
+from adk_fluent.expr.adk_fields import generating, nearest, refuse_fields
+from adk_fluent.expr.arguments import artifact_steps, describe, no_step, observer, rounds, with_argument
+from adk_fluent.expr.handle import Chain, Handle, RefusedOperators
 from adk_fluent.expr.options import leaving_out
-from adk_fluent.ir.adk_objects import is_native
+from adk_fluent.ir import adk_objects, functions, graph
+from adk_fluent.ir.execution import STEP_BY_STEP, Wrapped
 from adk_fluent.ir.frozen import Frozen, frozen, note_use
-from adk_fluent.ir.functions import function_name
-from adk_fluent.ir.graph import check_name
-from adk_fluent.ir.nodes import PieceFn, StepFn, TapFn, TransformFn
+from adk_fluent.ir.nodes import PieceFn, StepFn, TapFn, TransformFn, agent_of
 from adk_fluent.ir.predicates import Predicate, StateView
-from adk_fluent.tools.sources import AgentTool
-from adk_fluent.tools.spec import checked, each
+from adk_fluent.tools import sources, spec
 
 if TYPE_CHECKING:
     from google.adk.agents.base_agent import BaseAgent as NativeAgent
@@ -103,10 +101,10 @@ class Expr(Handle[T_co], RefusedOperators):
             ArgumentError: it is something else.
         """
         lifted = lift(other, operator)
-        if not is_native(other):
+        if not adk_objects.is_native(other):
             raise ArgumentError(
                 f"{operator} takes an expression on its left, not {describe(other)}. "
-                f"Write {self.name or 'agent'} {operator} {function_name(other, 'fn')}."
+                f"Write {self.name or 'agent'} {operator} {functions.function_name(other, 'fn')}."
             )
         return lifted
 
@@ -115,21 +113,11 @@ class Expr(Handle[T_co], RefusedOperators):
         if isinstance(rounds, Until):
             return Loop(self, max_iterations=rounds.max).until(rounds.predicate)
         if callable(rounds):
-            me, test = self.name or "a", function_name(rounds, "fn")
+            me, test = self.name or "a", functions.function_name(rounds, "fn")
             raise ArgumentError(
                 f"* takes a number of rounds, not {describe(rounds)}; wrap it: {me} * until({test}, max=10)."
             )
         return Loop(self, max_iterations=rounds)
-
-    if not TYPE_CHECKING:  # a type checker reports these operands itself
-
-        def __rmul__(self, other: object) -> Never:
-            hint = f" Write {self.name or 'agent'} * {other!r}." if isinstance(other, int) else ""
-            raise ArgumentError(f"* takes the expression on its left, not {describe(other)}.{hint}")
-
-        def __rmatmul__(self, other: object) -> Never:
-            hint = f" Write {self.name or 'agent'} @ {other.__name__}." if isinstance(other, type) else ""
-            raise ArgumentError(f"@ takes the agent on its left, not {describe(other)}.{hint}")
 
     # --- what every expression can do -------------------------------------------------------------
 
@@ -164,8 +152,6 @@ class Expr(Handle[T_co], RefusedOperators):
         >>> Agent("writer").writes("report").artifacts(A.publish("report.md"))
         Pipeline(writer, publish)
         """
-        from adk_fluent.expr.artifacts import artifact_steps
-
         if not operations:
             raise ArgumentError("artifacts() needs at least one A operation, such as A.publish('report.md').")
         whole: Expr[Any] = self
@@ -183,15 +169,7 @@ class Expr(Handle[T_co], RefusedOperators):
         test = observer(predicate, "proceed_if()")
         return Conditional[T_co].from_node(ir.RouteNode(rules=((test, self.node),)))
 
-    if not TYPE_CHECKING:  # a type checker that saw these would accept any attribute
-
-        def __setattr__(self, name: str, value: object) -> None:
-            raise AttributeError(
-                f"Expressions do not change; .{name} cannot be set. Each method returns a new one."
-            )
-
-        def __delattr__(self, name: str) -> None:
-            raise AttributeError(f"Expressions do not change; .{name} cannot be deleted.")
+    if not TYPE_CHECKING:  # a type checker that saw it would accept any attribute
 
         def __getattr__(self, name: str) -> Never:
             if name.startswith("_"):
@@ -207,7 +185,6 @@ def _instead(cls: type[Expr[Any]], name: str) -> str:
     The result is cached, because programs that test an object (`hasattr(x, "root_agent")`) do so repeatedly.
     """
     from adk_fluent.expr.agent import Agent
-    from adk_fluent.expr.arguments import generating, nearest
 
     call = f"{name}()" if hasattr(Agent, name) else generating(name)
     if call is not None and cls is not Agent:
@@ -275,7 +252,7 @@ class _Associative(Chain[T_co], Expr[T_co]):
             nodes += cls.members_of(lift(member, where, before).node)
         if not nodes and name is None:
             raise ExpressionError(f"{called}() is empty: give it at least one {what}.")
-        return "" if name is None else check_name(name, owner._what), tuple(nodes)
+        return "" if name is None else graph.check_name(name, owner._what), tuple(nodes)
 
     def _begin(self, members: tuple[object, ...], name: str | None, what: str) -> None:
         given, nodes = self.gather(type(self), members, name, what)
@@ -545,15 +522,6 @@ class Loop(Expr[T_co], WorkflowMethods):
         return self._set(until=observer(predicate, "until()"))
 
 
-def rounds(value: object) -> int:
-    """Return a loop's most rounds, if it is a positive whole number."""
-    if not positive(value):
-        raise ArgumentError(
-            f"A loop runs a positive whole number of times, not {value!r}; the default is 10."
-        )
-    return cast(int, value)
-
-
 @frozen
 class Until(Frozen):
     """The result of `until(predicate, max=)`, for use in `body * until(...)`."""
@@ -575,7 +543,7 @@ def lift(value: object, where: str, before: Expr[Any] | ir.Node | None = None) -
     """
     if isinstance(value, Expr):
         return cast("Expr[Any]", value)
-    if is_native(value):
+    if adk_objects.is_native(value):
         return adopted(value)
     if isinstance(value, Mapping):
         return _route_of(cast("Mapping[Any, Any]", value), before)
@@ -608,17 +576,28 @@ def usable_tools(value: object) -> tuple[object, ...]:
     Raises:
         ArgumentError: an agent cannot have the value as a tool.
     """
-    if is_native(value) and hasattr(value, "sub_agents"):  # ADK accepts no agent as a tool
-        return (AgentTool(adopted(value).node),)
-    parts = each(checked(value))
+    if adk_objects.is_native(value) and hasattr(value, "sub_agents"):  # ADK accepts no agent as a tool
+        return (sources.AgentTool(adopted(value).node),)
+    parts = spec.each(spec.checked(value))
     return parts if len(parts) == 1 else tuple(one for part in parts for one in usable_tools(part))
+
+
+def _key_written_by(node: ir.Node) -> str | None:
+    """The key that the last agent of `node` writes, if it writes exactly one; else `None`."""
+    while isinstance(node.runs, (*STEP_BY_STEP, Wrapped)) and node.children:
+        node = node.children[-1]
+    if not (agent := agent_of(node)):
+        return None
+    if isinstance(agent.output_key, str):
+        return agent.output_key
+    return agent.written_fields[0].key if len(agent.written_fields) == 1 else None
 
 
 def _route_of(branches: Mapping[Any, Any], before: Expr[Any] | ir.Node | None) -> Expr[Any]:
     if not branches:
         raise ExpressionError("A route needs at least one branch; the dict after >> is empty.")
     node = before.node if isinstance(before, Expr) else before
-    key = None if node is None else key_written_by(node)
+    key = None if node is None else _key_written_by(node)
     if key is None:
         raise ExpressionError(
             "A dict after >> routes on the key that the agent before it writes, but that agent writes none. "

@@ -10,10 +10,9 @@ from adk_fluent._redaction import safe_url
 from adk_fluent.errors import ArgumentError
 from adk_fluent.expr.arguments import check_faithful, check_key, describe, instance, positive_number, words
 from adk_fluent.expr.base import Expr
-from adk_fluent.ir.annotations import AuthConfig, RetryConfig
+from adk_fluent.ir import AuthConfig, RemoteAgentNode, RetryConfig
 from adk_fluent.ir.endpoints import is_url
 from adk_fluent.ir.graph import check_name
-from adk_fluent.ir.nodes import RemoteAgentNode
 from adk_fluent.middleware.arguments import flag, of_type, positive
 
 if TYPE_CHECKING:

@@ -13,9 +13,7 @@ from adk_fluent.errors import ArgumentError
 from adk_fluent.expr.arguments import count, describe, optional_text, positive_number, unary
 from adk_fluent.expr.base import Expr, adopted, usable_tools
 from adk_fluent.expr.remote import RemoteAgent
-from adk_fluent.ir.adk_objects import is_native
-from adk_fluent.ir.annotations import AuthConfig, RetryConfig
-from adk_fluent.ir.endpoints import is_url
+from adk_fluent.ir import AuthConfig, RetryConfig, adk_objects, endpoints
 from adk_fluent.ir.functions import Access, keys_of
 from adk_fluent.ir.state_keys import StateFieldRef
 from adk_fluent.ir.tools import sees_caller, tool_name
@@ -30,9 +28,8 @@ if TYPE_CHECKING:
     from google.adk.agents.base_agent import BaseAgent
     from google.adk.auth.auth_credential import AuthCredential
     from google.adk.auth.auth_schemes import AuthScheme
-    from google.adk.tools.base_tool import BaseTool
+    from google.adk.tools import BaseTool, ToolContext
     from google.adk.tools.base_toolset import BaseToolset
-    from google.adk.tools.tool_context import ToolContext
     from google.genai.types import VertexAISearchDataStoreSpec
 
     from adk_fluent.artifacts.tools import ArtifactTool
@@ -128,7 +125,7 @@ class T(metaclass=Namespace):
         Raises:
             ArgumentError: the value is not an expression, or has no name.
         """
-        if is_native(expression):
+        if adk_objects.is_native(expression):
             expression = adopted(expression)
         if not isinstance(expression, Expr):
             remedy = _not_agent(expression)
@@ -171,7 +168,7 @@ class T(metaclass=Namespace):
         """
         return sources.RemoteTool(
             RemoteAgent(
-                name or (_name_of(url) if is_url(url) else "remote"),
+                name or (_name_of(url) if endpoints.is_url(url) else "remote"),
                 endpoint=url,
                 description=description,
                 capabilities=capabilities,

@@ -16,7 +16,6 @@ from adk_fluent.middleware.arguments import flag
 from adk_fluent.spelling import Namespace
 from adk_fluent.state import operations
 from adk_fluent.state.delta import detached
-from adk_fluent.state.operations import changes_of
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -44,7 +43,7 @@ class Transform(Step):
         Raises:
             TransformError: the transform's function is async, or did not return a dict.
         """
-        return changes_of(self.node, state)
+        return operations.changes_of(self.node, state)
 
     def __add__(self, other: Transform) -> Transform:
         """Run both on the same input.
