@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, cast
 
-from adk_fluent.artifacts import operations
+from adk_fluent.artifacts import formats, operations
 from adk_fluent.artifacts.filenames import NAMES, Mime, fault_of, is_mime, stem
-from adk_fluent.artifacts.formats import DECODINGS, Unfit, to_json
 from adk_fluent.artifacts.tools import ArtifactTool
 from adk_fluent.context.control import ForLlm
 from adk_fluent.context.spec import Context
@@ -79,8 +78,8 @@ def _metadata(metadata: object, where: str) -> tuple[tuple[str, Any], ...]:
             f"{where[:-1]}metadata=) takes a dict with text keys, not {describe(cast(object, metadata))}."
         )
     try:
-        to_json(given)
-    except Unfit as error:
+        formats.to_json(given)
+    except formats.Unfit as error:
         raise ArgumentError(f"{where[:-1]}metadata=) {error}.") from error
     return tuple((str(key), detached(value)) for key, value in given.items())
 
@@ -242,7 +241,7 @@ class A(metaclass=Namespace):
         Snapshot(filename='prices.csv', key='prices', decode='csv')
         """
         where = "A.snapshot()"
-        one_of(decode, tuple(DECODINGS), "A.snapshot(decode=)")
+        one_of(decode, tuple(formats.DECODINGS), "A.snapshot(decode=)")
         if version is not None and (not isinstance(version, int) or isinstance(version, bool) or version < 0):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
             raise ArgumentError(f"A.snapshot(version=) takes a number from 0 on, not {version!r:.40}.")
         name = _file(filename, scope, where)

@@ -21,10 +21,8 @@ if TYPE_CHECKING:
     from google.adk.models import BaseLlm
     from pydantic import BaseModel
 
-    from adk_fluent.context.model_operations import Embedder
-
     Model = str | BaseLlm
-    Scorer = Callable[[str, str], float] | str | Embedder
+    Scorer = Callable[[str, str], float] | str | model_operations.Embedder
 
 __all__ = ["C"]
 

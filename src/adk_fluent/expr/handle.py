@@ -14,8 +14,7 @@ from adk_fluent.errors import ArgumentError, ExpressionError
 from adk_fluent.expr.arguments import describe, no_method, unpacked
 from adk_fluent.expr.declarations import Declarations
 from adk_fluent.expr.terminals import Terminals
-from adk_fluent.ir import UNSET, Node, adk_objects, graph
-from adk_fluent.ir.functions import function_name
+from adk_fluent.ir import UNSET, Node, adk_objects, functions, graph
 
 if TYPE_CHECKING:
     from google.adk.plugins.base_plugin import BasePlugin
@@ -75,16 +74,16 @@ class Handle(Terminals[T_co], Declarations):
         present = getattr(self.node, field)
         return self._set(**{field: (*(() if present is UNSET else present), *values)})
 
-    def _hook(self, field: str, *functions: object) -> Self:
+    def _hook(self, field: str, *callbacks: object) -> Self:
         method = field.removesuffix("_callback")
-        for fn in functions:
+        for fn in callbacks:
             if not callable(fn) or isinstance(fn, Handle | type):
                 given = cast(object, fn)
                 raise ArgumentError(
                     f"{method}() takes functions, not {describe(given)}.{unpacked(given, method)}"
                 )
             no_method(fn, f"{method}()")
-        return self._append(field, *functions)
+        return self._append(field, *callbacks)
 
     # --- what every expression can do -------------------------------------------------------------
 
@@ -237,7 +236,7 @@ def _shown(step: object) -> str:
     node = getattr(step, "node", None)
     if isinstance(node, Node):
         return graph.written(node, inner=True)
-    return str(getattr(step, "name", "")) or function_name(step, "fn")
+    return str(getattr(step, "name", "")) or functions.function_name(step, "fn")
 
 
 def _refusal(problem: str, instead: str, *, swapped: bool = False) -> Callable[[object, object], Never]:

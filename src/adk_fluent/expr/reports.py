@@ -13,9 +13,8 @@ if TYPE_CHECKING:
     from adk_fluent.backends.adk.api import Response
     from adk_fluent.backends.preview import Preview
     from adk_fluent.cost.estimate import CostEstimate
-    from adk_fluent.inspection.anatomy import LlmAnatomy
-    from adk_fluent.inspection.explanation import DataFlows, Explanation
-    from adk_fluent.inspection.presentation import PerAgent
+    from adk_fluent.inspection import Explanation, LlmAnatomy, PerAgent
+    from adk_fluent.inspection.explanation import DataFlows
     from adk_fluent.ir.base import Node
 
 Prompt: TypeAlias = "str | Content | Part | Sequence[str | Part]"

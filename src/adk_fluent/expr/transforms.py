@@ -14,8 +14,7 @@ from adk_fluent.ir.nodes import CaptureNode, SequenceNode, TransformFn, Transfor
 from adk_fluent.ir.predicates import Predicate, StateView, plain, truth_of
 from adk_fluent.middleware.arguments import flag
 from adk_fluent.spelling import Namespace
-from adk_fluent.state import operations
-from adk_fluent.state.delta import detached
+from adk_fluent.state import delta, operations
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -103,7 +102,7 @@ def _keys(keys: tuple[str, ...], where: str) -> tuple[str, ...]:
 
 def _fixed(values: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
     """Copy the values, so that the caller's later changes of a list or dict have no effect."""
-    return tuple((key, detached(value)) for key, value in values.items())
+    return tuple((key, delta.detached(value)) for key, value in values.items())
 
 
 def _plain(fn: Any, where: str) -> Any:
