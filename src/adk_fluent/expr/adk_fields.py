@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Final, cast
 
 from adk_fluent.errors import ArgumentError
@@ -127,6 +128,28 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return (
         f" Did you mean .{generating(meant)}?" if meant in GENERATE_OPTIONS and meant not in known else found
     )
+
+
+@lru_cache(maxsize=256)
+def instead(cls: type, agent: type, name: str) -> str:
+    """The end of the message "has no method": the class that has the method, or the nearest name.
+
+    The result is cached, because programs that test an object (`hasattr(x, "root_agent")`) do so repeatedly.
+
+    Args:
+        cls: the class of the expression that lacks the method.
+        agent: the class `Agent`.
+        name: the method.
+    """
+    call = f"{name}()" if hasattr(agent, name) else generating(name)
+    if call is not None and cls is not agent:
+        its = "its agents have prompts" if name in _PROMPTS else "that is for its agents"
+        return f": {its}. Call .{call} on an Agent, before it is joined with others."
+    known = {n for kind in (cls, agent) for n in dir(kind) if not n.startswith("_")}
+    return f".{nearest(name, sorted(known))}"
+
+
+_PROMPTS = ("instruct", "instruction", "static", "global_instruct", "prompt")
 
 
 def not_fluent(

@@ -151,12 +151,7 @@ class AgentDeclarations(Declarations):
         """
         check_known(strategy, _STRATEGIES, "model_select(strategy=)")
         chosen = _candidates(candidates)
-        _check_score(strategy, quality_key, quality_threshold)
-        for name, key in (("budget_key", budget_key), ("quality_key", quality_key)):
-            if key is not None:
-                arguments.check_key(key, f"model_select({name}=)")
-        if fallback_model is not None:
-            _check_model(fallback_model, "model_select(fallback_model=)")
+        _check_choice(strategy, budget_key, fallback_model, quality_key, quality_threshold)
         selector = ModelSelectorNode(
             strategy=strategy,
             candidates=chosen,
@@ -182,20 +177,34 @@ def token_limit(value: object, where: str) -> int:
     return value
 
 
-def _check_score(strategy: str, key: str | None, threshold: float | None) -> None:
-    """Check the key and the limit of the quality score of `model_select`.
+def _check_choice(
+    strategy: str,
+    budget_key: str | None,
+    fallback_model: str | None,
+    quality_key: str | None,
+    quality_threshold: float | None,
+) -> None:
+    """Check the arguments of `model_select` beside its strategy and candidates.
 
     Raises:
-        ArgumentError: one is given without the other, the strategy needs both, or the limit is not a number.
+        ArgumentError: a key, name or number has the wrong type; or the quality score lacks its key or its
+            threshold, or `adaptive` has no score.
     """
-    missing = [key, threshold].count(None)
+    missing = [quality_key, quality_threshold].count(None)
     if missing == 1 or (missing and strategy == "adaptive"):
         raise ArgumentError(
             "model_select('adaptive', …) needs quality_key=, the state key of a score, and "
             "quality_threshold=, below which a score makes it take a better model; give both."
         )
-    if threshold is not None and not _number(threshold):
-        raise ArgumentError(f"model_select(quality_threshold=) takes a number, not {threshold!r:.40}.")
+    if quality_threshold is not None and not _number(quality_threshold):
+        raise ArgumentError(
+            f"model_select(quality_threshold=) takes a number, not {quality_threshold!r:.40}."
+        )
+    for name, key in (("budget_key", budget_key), ("quality_key", quality_key)):
+        if key is not None:
+            arguments.check_key(key, f"model_select({name}=)")
+    if fallback_model is not None:
+        _check_model(fallback_model, "model_select(fallback_model=)")
 
 
 def _candidates(given: object) -> tuple[ModelCandidate, ...]:

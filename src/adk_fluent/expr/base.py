@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from functools import lru_cache
 from math import inf
 from typing import TYPE_CHECKING, Any, Literal, Never, Self, TypeVar, cast, overload
 
 from adk_fluent import ir
 from adk_fluent.errors import ArgumentError, ExpressionError, UnknownMethodError
 from adk_fluent.expr._generated import WorkflowMethods
-from adk_fluent.expr.adk_fields import generating, nearest, refuse_fields
+from adk_fluent.expr.adk_fields import instead, refuse_fields
 from adk_fluent.expr.arguments import artifact_steps, describe, no_step, observer, rounds, with_argument
 from adk_fluent.expr.handle import Chain, Handle, RefusedOperators
 from adk_fluent.expr.options import leaving_out
@@ -174,27 +173,10 @@ class Expr(Handle[T_co], RefusedOperators):
         def __getattr__(self, name: str) -> Never:
             if name.startswith("_"):
                 raise AttributeError(name)
+            from adk_fluent.expr.agent import Agent
+
             kind = type(self)
-            raise UnknownMethodError(f"{kind.__name__} has no method {name!r}{_instead(kind, name)}")
-
-
-@lru_cache(maxsize=256)
-def _instead(cls: type[Expr[Any]], name: str) -> str:
-    """The end of the message "has no method": the class that has the method, or the nearest name.
-
-    The result is cached, because programs that test an object (`hasattr(x, "root_agent")`) do so repeatedly.
-    """
-    from adk_fluent.expr.agent import Agent
-
-    call = f"{name}()" if hasattr(Agent, name) else generating(name)
-    if call is not None and cls is not Agent:
-        its = "its agents have prompts" if name in _PROMPTS else "that is for its agents"
-        return f": {its}. Call .{call} on an Agent, before it is joined with others."
-    known = {n for kind in (cls, Agent) for n in dir(kind) if not n.startswith("_")}
-    return f".{nearest(name, sorted(known))}"
-
-
-_PROMPTS = ("instruct", "instruction", "static", "global_instruct", "prompt")
+            raise UnknownMethodError(f"{kind.__name__} has no method {name!r}{instead(kind, Agent, name)}")
 
 
 class Step(Expr[Never]):
