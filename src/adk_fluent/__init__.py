@@ -24,9 +24,10 @@ if TYPE_CHECKING:
     from adk_fluent.expr.context import C
     from adk_fluent.expr.preset import Preset
     from adk_fluent.expr.remote import RemoteAgent
-    from adk_fluent.expr.steps import Route, agent, gate, loop_until, map_over, race, tap, transfer, until
+    from adk_fluent.expr.steps import Route, agent, gate, loop_until, tap, transfer, until
     from adk_fluent.expr.tools import T
     from adk_fluent.expr.transforms import S
+    from adk_fluent.expr.workflow import map_over, race
     from adk_fluent.prompt.factories import P
     from adk_fluent.state.schema import StateSchema
 

@@ -11,17 +11,13 @@ from collections.abc import Callable
 from functools import reduce
 from typing import Any, Final, TypeVar, cast
 
+from adk_fluent import Agent, FanOut, Loop, Pipeline, Route, S, ir, map_over, until
 from adk_fluent._lazy import listing
 from adk_fluent.errors import ArgumentError
-from adk_fluent.expr.agent import Agent
 from adk_fluent.expr.arguments import check_key, describe, observer
-from adk_fluent.expr.base import Expr, FanOut, Loop, Pipeline
-from adk_fluent.expr.steps import Route, map_over, until
-from adk_fluent.expr.transforms import S
-from adk_fluent.ir.base import walk
+from adk_fluent.expr.base import Expr
 from adk_fluent.ir.execution import InOrder
-from adk_fluent.ir.functions import declares
-from adk_fluent.ir.predicates import Match, Predicate, StateView, plain
+from adk_fluent.ir.predicates import Predicate, StateView, plain
 
 __all__ = [
     "cascade",
@@ -100,7 +96,7 @@ def cascade(*agents: Expr[T], accept: Callable[[str], bool]) -> Expr[T]:
 def _accepted(accept: Callable[[str], bool], key: str) -> Predicate:
     """A predicate of state that calls `accept` with the answer under `key`."""
 
-    @declares(reads=[key])
+    @ir.declares(reads=[key])
     def accepted(state: StateView) -> bool:
         answer = state[key]
         return accept(answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False))
@@ -206,7 +202,7 @@ def map_reduce(
         raise ArgumentError(f"{where} takes an agent or a function as its reducer, not {describe(reducer)}.")
     plain(reducer, "map_reduce(reducer=)")
 
-    @declares(reads=[MAP_ANSWERS])
+    @ir.declares(reads=[MAP_ANSWERS])
     def reduced(state: StateView) -> Any:
         return reducer(state[MAP_ANSWERS])
 
@@ -256,7 +252,7 @@ def review_loop(
         raise ArgumentError(f"review_loop(target=) takes a number, not {target!r:.40}.")
     scored = _writes(_expression(reviewer, where), key, "review_loop(reviewer=)")
     rounds = _expression(worker, where) >> _aside(scored)
-    return cast("Loop[T]", rounds * until(Match(key, "gte", target), max=max_rounds))
+    return cast("Loop[T]", rounds * until(ir.Match(key, "gte", target), max=max_rounds))
 
 
 def supervised(worker: Expr[T], supervisor: Expr[U], approve: Predicate, max_rounds: int = 3) -> Loop[T]:
@@ -356,7 +352,7 @@ def _answer_key(value: Expr[Any], otherwise: str) -> str:
 
 def _keys_of(value: Expr[Any]) -> tuple[str, ...]:
     """All state keys that the nodes of an expression are known to write."""
-    return tuple(dict.fromkeys(key for node in walk(value.node) for key in node.key_writes))
+    return tuple(dict.fromkeys(key for node in ir.walk(value.node) for key in node.key_writes))
 
 
 def __dir__() -> list[str]:

@@ -47,7 +47,7 @@ from adk_fluent.errors import (
     UnsupportedNodeError,
 )
 from adk_fluent.expr.base import Expr
-from adk_fluent.expr.live import Live
+from adk_fluent.expr.conversations import Live
 from adk_fluent.middleware import CallTool, Context, Middleware, tool_approval
 from adk_fluent.testing import call_tool, mock_backend
 from tests.backends.live_server import LiveGemini, Message, content, serving, spoken

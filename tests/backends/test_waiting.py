@@ -38,7 +38,7 @@ from adk_fluent.backends.adk.events.approvals import Asked, answer_in, message_o
 from adk_fluent.backends.events import AgentEvent, Pending, RunResult
 from adk_fluent.errors import AnswerError, ArgumentError, RunError, SessionError
 from adk_fluent.expr.base import Expr
-from adk_fluent.expr.session import Chat
+from adk_fluent.expr.conversations import Chat
 from adk_fluent.testing import AgentHarness, MockBackend, call_tool, mock_backend
 from tests.backends.support import SERVICES, close, said, session_service, speakers
 

@@ -33,7 +33,7 @@ from adk_fluent.backends.preview import Preview
 from adk_fluent.contracts import ContractIssue
 from adk_fluent.errors import ADKFluentError
 from adk_fluent.expr.base import Conditional, Step, Timeout
-from adk_fluent.expr.session import Chat
+from adk_fluent.expr.conversations import Chat
 from adk_fluent.expr.transforms import Transform
 from adk_fluent.expr.workflow import Fallback, MapOver, Race
 from adk_fluent.inspection import DataFlow, Explanation, LlmAnatomy

@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 from adk_fluent.adopt.writer import Writer, given_in_order
 from adk_fluent.adopt.writing import Chain, SourceCall, named, text
 from adk_fluent.errors import ArgumentError
-from adk_fluent.expr.arguments import METHODS, method_of
+from adk_fluent.expr.adk_fields import METHODS, method_of
 from adk_fluent.ir.adk_objects import object_path
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.execution import InOrder, Repeated

@@ -2,53 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable
 from types import UnionType
-from typing import TYPE_CHECKING, Any, Final, LiteralString, Self, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Final, LiteralString, Protocol, Self, TypeVar, Unpack, cast, overload
 
 from adk_fluent.context.spec import Context
 from adk_fluent.errors import ArgumentError, ExpressionError, whole_number
+from adk_fluent.expr import adk_fields, arguments
 from adk_fluent.expr._generated import AgentMethods
-from adk_fluent.expr.arguments import (
-    METHODS,
-    SET_OTHERWISE,
-    check_faithful,
-    check_key,
-    check_schema,
-    describe,
-    in_fluent_form,
-    nearest,
-    unpacked,
-    with_argument,
-)
+from adk_fluent.expr.agent_declarations import AgentDeclarations
 from adk_fluent.expr.base import Expr, adopted, usable_tools
-from adk_fluent.expr.declarations import AgentDeclarations, token_limit
 from adk_fluent.expr.options import leaving_out
-from adk_fluent.ir._generated import AGENT_FIELDS, GENERATE_OPTIONS
-from adk_fluent.ir.adk_objects import is_model, is_native
-from adk_fluent.ir.annotations import Modality
-from adk_fluent.ir.base import UNSET
-from adk_fluent.ir.graph import check_name
-from adk_fluent.ir.nodes import AgentNode
+from adk_fluent.ir import UNSET, AgentNode, adk_objects, graph
 from adk_fluent.ir.state_keys import StateFieldRef
 from adk_fluent.ir.tools import GenerateOptions
 from adk_fluent.middleware.arguments import flag
 from adk_fluent.prompt.spec import Arrangement, PromptSpec
-from adk_fluent.spelling import did_you_mean
-from adk_fluent.state.answers import check_answer
-from adk_fluent.state.delta import detached
-from adk_fluent.tools.sources import FunctionTool
-from adk_fluent.tools.wrappers import ConfirmedTool
+from adk_fluent.state import answers, delta
+from adk_fluent.tools import sources, wrappers
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
-    from typing import Protocol
-
     from google.adk.agents.base_agent import BaseAgent as NativeAgent
     from google.adk.agents.readonly_context import ReadonlyContext
     from google.adk.models import BaseLlm
     from google.genai.types import Content, GenerateContentConfigDict, Part
-    from pydantic import BaseModel
     from typing_extensions import TypeForm, deprecated
 
     from adk_fluent.expr.tools import ToolLike
@@ -108,8 +85,8 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
         @leaving_out("more", "fields")
         def __init__(self, name: str, model: str | BaseLlm | None = None, *more, **fields) -> None:
             if more or fields:
-                raise _not_fluent(name, model, more, fields)
-            given: dict[str, object] = {"name": check_name(name)}
+                raise adk_fields.not_fluent(name, model, more, fields)
+            given: dict[str, object] = {"name": graph.check_name(name)}
             if model is not None:
                 given["model"] = _model(model, name)
             _put(self, "_node", given)
@@ -155,9 +132,9 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
             hint = " Give its text: str(prompt)." if isinstance(content, PromptSpec) else ""
             raise ArgumentError(
                 f"Agent {self.name!r}: static() takes text, a Content, or Parts, not "
-                f"{describe(cast(object, content))}.{hint}"
+                f"{arguments.describe(cast(object, content))}.{hint}"
             )
-        return self._set(static_instruction=detached(content))
+        return self._set(static_instruction=delta.detached(content))
 
     def global_instruct(self, instruction: Instruction) -> Agent[T_co]:
         """Set ADK's `global_instruction`, which every agent of the tree receives; only the root's is used."""
@@ -179,10 +156,10 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
         GenerateOptions(options=(('temperature', 0),))
         """
         for option in config:
-            _check_option(option, self.name)
+            adk_fields.check_option(option, self.name)
         present = self.node.generate_content_config
         options = dict(present.options) if isinstance(present, GenerateOptions) else {}
-        options |= {name: detached(value) for name, value in config.items()}
+        options |= {name: delta.detached(value) for name, value in config.items()}
         return self._set(generate_content_config=GenerateOptions(tuple(options.items())))
 
     # --- tools ------------------------------------------------------------------------------------
@@ -207,9 +184,9 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
         if require_confirmation is False:
             return self._append("tools", *tools)
         if callable(tool) and hasattr(tool, "__name__"):
-            return self._append("tools", FunctionTool(tool, require_confirmation))
+            return self._append("tools", sources.FunctionTool(tool, require_confirmation))
         when = require_confirmation if callable(require_confirmation) else None
-        return self._append("tools", *(ConfirmedTool(one, when) for one in tools))
+        return self._append("tools", *(wrappers.ConfirmedTool(one, when) for one in tools))
 
     def tools(self, *tools: ToolLike) -> Agent[T_co]:
         """Add several tools; see `tool`. `T` has more kinds of tools, and wrappers such as `T.retry`.
@@ -267,7 +244,7 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
         from adk_fluent.context.sources import DefaultContext, StateValues
 
         flag(keep_history, f"Agent {self.name!r}: reads(keep_history=)")
-        names = tuple(dict.fromkeys(check_key(key, "reads()") for key in keys))
+        names = tuple(dict.fromkeys(arguments.check_key(key, "reads()") for key in keys))
         shown = StateValues(names)
         fields = (*self.node.read_fields, *(key for key in keys if isinstance(key, StateFieldRef)))
         seen = self.context(DefaultContext() + shown if keep_history else shown)
@@ -295,7 +272,7 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
             ExpressionError: `returns` names a type without one of the fields.
         """
         if len(keys) == 1 and not isinstance(keys[0], StateFieldRef):
-            return self._set(output_key=check_key(keys[0], "writes()"), written_fields=())
+            return self._set(output_key=arguments.check_key(keys[0], "writes()"), written_fields=())
         fields = tuple(key for key in keys if isinstance(key, StateFieldRef))
         if not fields or len(fields) < len(keys):
             raise ArgumentError(
@@ -307,7 +284,7 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
             written_fields=tuple(dict.fromkeys(fields)),
             output_key=fields[0].key if len(fields) == 1 else UNSET,
         )
-        check_answer(made.node)
+        answers.check_answer(made.node)
         return made
 
     def outputs(self, *keys: object) -> Agent[T_co]:
@@ -343,9 +320,9 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
             ExpressionError: `schema` lacks a field that `writes` names.
         """
         again = whole_number(retries, "returns(retries=)")
-        kind = check_faithful(schema, "returns()", f"Agent {self.name!r}: ")
+        kind = arguments.check_faithful(schema, "returns()", f"Agent {self.name!r}: ")
         made = self._set(output_schema=kind, retries=again)
-        check_answer(made.node)
+        answers.check_answer(made.node)
         return cast("Agent[M]", made)
 
     @overload
@@ -355,69 +332,6 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
     def __matmul__(self, schema: Any) -> Agent[Any]:
         """`agent @ Model` is `agent.returns(Model)`; type checkers understand aliases in `returns` only."""
         return self.returns(schema)
-
-    @overload
-    def accepts(self, schema: type[BaseModel], /, *, max_input_tokens: int | None = None) -> Agent[T_co]: ...
-    @overload
-    def accepts(self, *modalities: Modality, max_input_tokens: int | None = None) -> Agent[T_co]: ...
-    def accepts(
-        self, *accepted: type[BaseModel] | Modality, max_input_tokens: int | None = None
-    ) -> Agent[T_co]:
-        """Declare the agent's input: its type when the agent is a tool, or the kinds of content.
-
-        Args:
-            accepted: one pydantic model, which becomes ADK's `input_schema`; or `Modality` values, which
-                only checks use. With a model, a run of the agent alone refuses a text prompt that is not JSON
-                of the model: it raises `ArgumentError`.
-            max_input_tokens: longest request to the model, in tokens. Checks and estimates use it; a run cuts
-                nothing.
-
-        Raises:
-            ArgumentError: neither one model, nor modalities, nor a limit is given; JSON would lose a part of
-                the model's values, as with a `SecretStr`; or the limit is not positive.
-
-        >>> from adk_fluent.content import Modality
-        >>> spec = Agent("eye").accepts(Modality.IMAGE, Modality.TEXT).node.annotations.content
-        >>> sorted(modality.value for modality in spec.input_modalities)
-        ['image', 'text']
-        """
-        said = self
-        if max_input_tokens is not None:
-            said = self._content(max_input_tokens=token_limit(max_input_tokens, "accepts(max_input_tokens=)"))
-        if all(isinstance(one, Modality) for one in accepted):
-            if accepted:
-                return said._content(input_modalities=frozenset(accepted))
-            if max_input_tokens is not None:
-                return said
-        if len(accepted) != 1:
-            raise ArgumentError(
-                "accepts() takes one pydantic model, or one or more Modality values, not "
-                f"{len(accepted)} values of other kinds."
-            )
-        return said._set(input_schema=check_faithful(accepted[0], "accepts()", f"Agent {self.name!r}: "))
-
-    def produces(self, schema: type) -> Agent[T_co]:
-        """Declare which fields the agent produces; nothing changes at run time, and nothing is stored.
-
-        Use it together with `consumes` if several people write the agents of a pipeline. The check reports a
-        field that a later agent consumes with another type, or that no agent produces. To store the answer,
-        use `writes`; to make the model answer in a type, use `returns`.
-
-        Args:
-            schema: a pydantic model or another type.
-        """
-        return self._set(produces_type=check_schema(schema, "produces()"))
-
-    def consumes(self, schema: type) -> Agent[T_co]:
-        """Declare which fields the agent needs from earlier agents; nothing changes at run time.
-
-        Use it together with `produces` on those agents: the check compares fields and types. To show the
-        agent keys of state, use `reads`.
-
-        Args:
-            schema: a pydantic model or another type.
-        """
-        return self._set(consumes_type=check_schema(schema, "consumes()"))
 
     # --- delegation -------------------------------------------------------------------------------
 
@@ -431,10 +345,10 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
             raise ExpressionError(f"Agent {self.name!r}: delegate() needs at least one agent.")
         found: list[Expr[Any]] = []
         for agent in agents:
-            if not isinstance(agent, Expr) and not is_native(agent):
+            if not isinstance(agent, Expr) and not adk_objects.is_native(agent):
                 raise ArgumentError(
-                    f"delegate() takes expressions that have a name, not {describe(agent)}."
-                    f"{unpacked(agent, 'delegate')}"
+                    f"delegate() takes expressions that have a name, not {arguments.describe(agent)}."
+                    f"{arguments.unpacked(agent, 'delegate')}"
                 )
             found.append(agent if isinstance(agent, Expr) else adopted(agent))
         return self._append("children", *(agent.node for agent in found))
@@ -458,30 +372,15 @@ class Agent(Expr[T_co], AgentMethods, AgentDeclarations):
     def use(self, preset: AgentSettings) -> Agent[T_co]:
         """Apply a `Preset`: call its methods in order."""
         if not hasattr(preset, "apply"):
-            raise ArgumentError(f"use() takes a Preset, not {describe(preset)}.")
+            raise ArgumentError(f"use() takes a Preset, not {arguments.describe(preset)}.")
         return cast("Agent[T_co]", preset.apply(self))
 
 
-def _not_fluent(
-    name: str, model: object, more: Sequence[object], fields: Mapping[str, object]
-) -> ArgumentError:
-    """The error for the keyword arguments of ADK's `LlmAgent`; it shows the same as methods."""
-    known = [*AGENT_FIELDS, *METHODS]
-    if more:
-        return ArgumentError(
-            f"Agent({name!r}) takes a name and a model; set the rest with methods, such as "
-            f".instruct({more[0]!r:.40})."
-        )
-    for field in fields:
-        if field not in known:
-            return ArgumentError(f"Agent({name!r}) has no {field!r}.{nearest(field, known)}")
-    written = in_fluent_form(name, model, fields)
-    return ArgumentError(f"Agent({name!r}) takes a name and a model; methods set the rest: {written}")
-
-
 def _model(model: str | BaseLlm, name: str) -> str | BaseLlm:
-    if not is_model(model):
-        raise ArgumentError(f"Agent {name!r}: the model must be a name or a BaseLlm, not {describe(model)}.")
+    if not adk_objects.is_model(model):
+        raise ArgumentError(
+            f"Agent {name!r}: the model must be a name or a BaseLlm, not {arguments.describe(model)}."
+        )
     return model
 
 
@@ -489,11 +388,11 @@ def _instruction(instruction: object, where: str) -> object:
     if isinstance(instruction, (str, PromptSpec)):
         return instruction
     if callable(instruction) and not isinstance(instruction, type | Expr):
-        return with_argument(instruction, where)
+        return arguments.with_argument(instruction, where)
     hint = " A C spec goes into .context()." if isinstance(instruction, Context) else ""
     if isinstance(instruction, Arrangement):
         hint = f" It stands to the right of a prompt: P.task(...) | {instruction!r}."
-    given = describe(cast(object, instruction))
+    given = arguments.describe(cast(object, instruction))
     raise ArgumentError(f"{where} takes text, a P prompt or a function of the context, not {given}.{hint}")
 
 
@@ -507,16 +406,4 @@ def _context(spec: object) -> Context:
         hint = " A P prompt goes into .instruct()."
     elif isinstance(spec, str):
         hint = f" For a value of the state write .reads({spec!r})."
-    raise ArgumentError(f"context() takes a C spec, not {describe(cast(object, spec))}.{hint}")
-
-
-def _check_option(name: str, agent: str) -> None:
-    if name in SET_OTHERWISE:
-        raise ArgumentError(
-            f"Agent {agent!r}: generate({name}=) is not for agents; write .{SET_OTHERWISE[name]} instead."
-        )
-    if name not in GENERATE_OPTIONS:
-        hint = did_you_mean(name, GENERATE_OPTIONS) or (
-            " One of a newer google-genai goes into .generate_content_config(GenerateContentConfig(...))."
-        )
-        raise ArgumentError(f"Agent {agent!r}: generate() has no option {name!r}.{hint}")
+    raise ArgumentError(f"context() takes a C spec, not {arguments.describe(cast(object, spec))}.{hint}")

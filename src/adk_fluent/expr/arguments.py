@@ -3,113 +3,22 @@
 from __future__ import annotations
 
 import inspect
-import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from types import UnionType
-from typing import Any, Final, Union, cast
+from typing import Any, Union, cast
 
+from adk_fluent import ir
 from adk_fluent.errors import ArgumentError
-from adk_fluent.ir._generated import GENERATE_OPTIONS
-from adk_fluent.ir.adk_objects import is_model
+from adk_fluent.ir import adk_objects, functions, graph, predicates
 from adk_fluent.ir.annotations import ContextSpec, InstructionSpec
-from adk_fluent.ir.base import Node
-from adk_fluent.ir.functions import function_name, only_reads
-from adk_fluent.ir.graph import check_name
-from adk_fluent.ir.predicates import plain
 from adk_fluent.ir.state_keys import StateFieldRef
 from adk_fluent.spelling import did_you_mean
 from adk_fluent.state.fidelity import KEPT, loss
 
-METHODS: Final[Mapping[str, str]] = {
-    "description": "describe",
-    "instruction": "instruct",
-    "static_instruction": "static",
-    "global_instruction": "global_instruct",
-    "output_key": "writes",
-    "output_schema": "returns",
-    "input_schema": "accepts",
-    "sub_agents": "delegate",
-    "timeout": "node_timeout",
-}
-"""The method for each of ADK's fields of an agent, if the two have different names."""
-SET_OTHERWISE: Final[Mapping[str, str]] = {
-    "tools": "tools(...)",
-    "system_instruction": "instruct(...)",
-    "response_schema": "returns(...)",
-}
-"""Options that ADK refuses because it sets them itself, and the methods to call instead."""
-_FLAGS: Final[Mapping[str, str]] = {
-    "disallow_transfer_to_parent": "stay",
-    "disallow_transfer_to_peers": "no_peers",
-}
-_LISTS: Final = frozenset({"tools", "sub_agents"})
-
-
-def method_of(field: str) -> str:
-    """Return the method that sets one of ADK's fields of an agent.
-
-    >>> method_of("output_key"), method_of("before_model_callback"), method_of("planner")
-    ('writes', 'before_model', 'planner')
-    """
-    return METHODS.get(field, field.removesuffix("_callback"))
-
-
-def in_fluent_form(name: str, model: object, fields: Mapping[str, object]) -> str:
-    """Write the arguments of ADK's `LlmAgent` as methods.
-
-    >>> in_fluent_form("a", "gemini-2.5-flash", {"instruction": "Say hello.", "tools": [len]})
-    'Agent("a", "gemini-2.5-flash").instruct("Say hello.").tools(len)'
-    """
-    arguments = [_written(name), *([] if model is None else [_written(model)])]
-    calls = [f"Agent({', '.join(arguments)})"]
-    for field, value in fields.items():
-        if field in _FLAGS or value in (None, [], ()):
-            calls += [f"{_FLAGS[field]}()"] if value else []
-            continue
-        items = cast("list[object]", value) if isinstance(value, list) else [value]
-        several = field in _LISTS or field.endswith("_callback")
-        shown = ", ".join(map(_written, items)) if several else _written(cast(object, value))
-        calls.append(f"{method_of(field)}({shown})")
-    return ".".join(calls)
-
-
-def refuse_fields(kind: str, member: str, given: Mapping[str, object], known: Iterable[str]) -> None:
-    """Refuse keyword arguments that a workflow does not accept, such as those of ADK's own classes.
-
-    Raises:
-        ArgumentError: `given` is not empty; the message shows what to write instead.
-    """
-    if not given:
-        return
-    field = next(iter(given))
-    hint = did_you_mean(field, known)
-    if field == "sub_agents":
-        hint = f" Give each agent as an argument: {kind}({_members(given[field])})."
-    elif field in METHODS:
-        hint = f" Write {kind}(...).{METHODS[field]}({_written(given[field])})."
-    raise ArgumentError(
-        f"{kind}() takes each {member} as an argument, and {', '.join(known)}; it has no {field!r}.{hint}"
-    )
-
-
-def _members(value: object) -> str:
-    items: list[object] = list(cast("Iterable[object]", value)) if isinstance(value, list | tuple) else []
-    return ", ".join(map(_written, items)) or "first, second"
-
-
-def _written(value: object) -> str:
-    """Write a value as short source: text in double quotes, a function or class by its name."""
-    if isinstance(value, str):
-        short = value if len(value) <= 60 else f"{value[:57]}..."
-        return json.dumps(short, ensure_ascii=False)
-    if isinstance(value, bool | int | float) or value is None:
-        return repr(value)
-    return str(getattr(value, "__name__", None) or getattr(value, "name", None) or "...")
-
 
 def describe(value: object) -> str:
     """Describe a value of the wrong type for an error message."""
-    if isinstance(getattr(value, "node", None), Node):
+    if isinstance(getattr(value, "node", None), ir.Node):
         return f"the expression {value!r}"
     if isinstance(value, type):
         return f"the class {value.__name__}"
@@ -136,7 +45,7 @@ def unpacked(value: object, method: str) -> str:
     items = list(cast("Iterable[object]", value)) if isinstance(value, list | tuple | set | frozenset) else []
     if not items or not all(callable(item) or hasattr(item, "name") for item in items):
         return ""
-    names = (function_name(item, "") or str(getattr(item, "name", "...")) for item in items)
+    names = (functions.function_name(item, "") or str(getattr(item, "name", "...")) for item in items)
     return f" Unpack the list: .{method}(*[{', '.join(names)}])."
 
 
@@ -146,7 +55,7 @@ def function(fn: Any, where: str) -> Any:
     Raises:
         ArgumentError: `fn` is something else.
     """
-    if not callable(fn) or isinstance(fn, type) or isinstance(getattr(fn, "node", None), Node):
+    if not callable(fn) or isinstance(fn, type) or isinstance(getattr(fn, "node", None), ir.Node):
         raise ArgumentError(f"{where} takes a function of the state, not {describe(cast(object, fn))}.")
     return with_argument(fn, where)
 
@@ -164,7 +73,7 @@ def with_argument(fn: Any, where: str) -> Any:
     if code is None or code.co_argcount > inspect.ismethod(fn) or code.co_flags & inspect.CO_VARARGS:
         return fn
     raise ArgumentError(
-        f"{where} calls {function_name(fn, 'the lambda')} with one argument, and it takes none. "
+        f"{where} calls {functions.function_name(fn, 'the lambda')} with one argument, and it takes none. "
         "Write lambda value: ..., or def f(value)."
     )
 
@@ -193,7 +102,7 @@ def unary(fn: Any, where: str, what: str = "a function") -> Any:
     Raises:
         ArgumentError: `fn` is not a function, or it takes no argument, or needs more.
     """
-    if not callable(fn) or isinstance(getattr(fn, "node", None), Node):
+    if not callable(fn) or isinstance(getattr(fn, "node", None), ir.Node):
         raise ArgumentError(f"{where} takes {what}, not {describe(cast(object, fn))}.")
     no_method(fn, where)
     try:
@@ -201,7 +110,7 @@ def unary(fn: Any, where: str, what: str = "a function") -> Any:
     except ValueError:  # a built-in without a signature
         return fn
     except TypeError:
-        shown = fn.__name__ if isinstance(fn, type) else function_name(fn, "the lambda")
+        shown = fn.__name__ if isinstance(fn, type) else functions.function_name(fn, "the lambda")
         told = f"{where} takes {what}, and {shown} cannot be called with one argument."
         raise ArgumentError(told) from None
     return fn
@@ -213,7 +122,11 @@ def counting(value: Any, where: str) -> Any:
     Raises:
         ArgumentError: it is something else, or it is async.
     """
-    return None if value is None else unary(plain(value, where), where, "a function that counts tokens")
+    return (
+        None
+        if value is None
+        else unary(predicates.plain(value, where), where, "a function that counts tokens")
+    )
 
 
 def text(value: object, where: str) -> str:
@@ -238,7 +151,7 @@ def optional_model(value: Any, where: str) -> Any:
     Raises:
         ArgumentError: `value` is something else.
     """
-    if value is not None and not is_model(value):
+    if value is not None and not adk_objects.is_model(value):
         raise ArgumentError(f"{where} takes a model's name or a BaseLlm, not {describe(value)}.")
     return value
 
@@ -249,7 +162,7 @@ def observer(fn: Any, where: str) -> Any:
     Raises:
         ArgumentError: `fn` is not a function, or it declares that it writes.
     """
-    only_reads(function(fn, where), where)
+    functions.only_reads(function(fn, where), where)
     return fn
 
 
@@ -323,7 +236,7 @@ def agent_name(name: object, where: str) -> str:
     """Return `name` if it is a valid name of an agent."""
     if not isinstance(name, str):
         raise ArgumentError(f"{where} takes the names of agents, not {describe(name)}.")
-    return check_name(name)
+    return graph.check_name(name)
 
 
 def count(value: object, where: str) -> int:
@@ -348,29 +261,58 @@ def one_of(value: object, known: tuple[Any, ...], where: str) -> None:
         raise ArgumentError(f"{where} is one of {', '.join(map(repr, names))}, not {value!r:.40}.{hint}")
 
 
-def generating(name: str) -> str | None:
-    """The call that sets a generation option; `None` if `name` is not a generation option.
+def rounds(value: object) -> int:
+    """Return a loop's most rounds, if it is a positive whole number."""
+    if not positive(value):
+        raise ArgumentError(
+            f"A loop runs a positive whole number of times, not {value!r}; the default is 10."
+        )
+    return cast(int, value)
 
-    >>> generating("temperature"), generating("response_schema"), generating("instruct")
-    ('generate(temperature=...)', 'returns(...)', None)
+
+def artifact_steps(expression: object, where: str) -> tuple[ir.ArtifactNode, ...]:
+    """The `A` operations of an expression that consists of them only.
+
+    Raises:
+        ArgumentError: the value is not an expression, or it contains another node.
     """
-    if name in SET_OTHERWISE:
-        return SET_OTHERWISE[name]
-    return f"generate({name}=...)" if name in GENERATE_OPTIONS else None
+    node = getattr(expression, "node", None)
+    steps = node.children if isinstance(node, ir.SequenceNode) else (node,)
+    found = tuple(step for step in steps if isinstance(step, ir.ArtifactNode))
+    if len(found) != len(steps) or not found:
+        raise ArgumentError(f"{where} takes A operations only, not {describe(expression)}.")
+    return found
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """The hint for a method that no agent has: the generation option, or the nearest of `known`.
+def no_step(value: object, where: str) -> ArgumentError:
+    """The error for a value that cannot be a step, with a hint at what was meant.
 
-    >>> nearest("temperature", ["instruct"])
-    ' Write .generate(temperature=...).'
-    >>> nearest("temprature", ["instruct"])
-    ' Did you mean .generate(temperature=...)?'
+    Args:
+        where: the operator or method, for the message.
     """
-    if (call := generating(name)) is not None:
-        return f" Write .{call}."
-    found = did_you_mean(name, [*known, *GENERATE_OPTIONS])
-    meant = found.removeprefix(" Did you mean '").removesuffix("'?")
-    return (
-        f" Did you mean .{generating(meant)}?" if meant in GENERATE_OPTIONS and meant not in known else found
+    hint = f" Did you mean Agent({value!r})?" if isinstance(value, str) else ""
+    if isinstance(value, ContextSpec):
+        hint = " A C spec belongs to an agent: Agent(...).context(...)."
+    if isinstance(value, InstructionSpec):
+        hint = " A P prompt belongs to an agent: Agent(...).instruct(...)."
+    hint = hint or _one_by_one(value, where)
+    return ArgumentError(
+        f"{where} takes an expression or a function of the state, not {describe(value)}.{hint}"
     )
+
+
+def _one_by_one(values: object, where: str) -> str:
+    """The hint for a list of expressions: the same without the list; empty for other values."""
+    listed = list(cast("Iterable[object]", values)) if isinstance(values, list | tuple | set) else []
+    steps: list[Any] = [value for value in listed if isinstance(getattr(value, "node", None), ir.Node)]
+    if not steps or len(steps) < len(listed):
+        return ""
+    names = [step.name or step.node.label for step in steps]
+    if len(names) == 1:
+        return " Take it out of the list."
+    if where in ("Pipeline()", "FanOut()", "race()"):
+        return f" Unpack the list: {where[:-1]}*steps)."
+    if where in ("|", "//"):
+        return f" Write {where} {f' {where} '.join(names)}."
+    start, together, in_order = ">> " * (where == ">>"), " | ".join(names), " >> ".join(names)
+    return f" Write {start}({together}) to run them at the same time, or {start}{in_order} one after another."

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, cast
 
-from adk_fluent.artifacts import operations
+from adk_fluent.artifacts import formats, operations
 from adk_fluent.artifacts.filenames import NAMES, Mime, fault_of, is_mime, stem
-from adk_fluent.artifacts.formats import DECODINGS, Unfit, to_json
 from adk_fluent.artifacts.tools import ArtifactTool
 from adk_fluent.context.control import ForLlm
 from adk_fluent.context.spec import Context
 from adk_fluent.errors import ArgumentError, ExpressionError
-from adk_fluent.expr.arguments import check_key, describe, function, observer, one_of
+from adk_fluent.expr.arguments import artifact_steps, check_key, describe, function, observer, one_of
 from adk_fluent.expr.base import Expr, Step
 from adk_fluent.ir.keys import USER_SCOPE
-from adk_fluent.ir.nodes import ArtifactNode, SequenceNode
+from adk_fluent.ir.nodes import ArtifactNode
 from adk_fluent.ir.predicates import Predicate, plain, truth_of
 from adk_fluent.spelling import Namespace, did_you_mean
 from adk_fluent.state.delta import detached
@@ -32,20 +31,6 @@ class ArtifactStep(Step):
 
 def _step(operation: operations.ArtifactOperation) -> ArtifactStep:
     return ArtifactStep.from_node(ArtifactNode(operation=operation))
-
-
-def artifact_steps(expression: object, where: str) -> tuple[ArtifactNode, ...]:
-    """The `A` operations of an expression that consists of them only.
-
-    Raises:
-        ArgumentError: the value is not an expression, or it contains another node.
-    """
-    node = cast("Expr[Any]", expression).node if isinstance(expression, Expr) else None
-    steps = node.children if isinstance(node, SequenceNode) else (node,)
-    found = tuple(step for step in steps if isinstance(step, ArtifactNode))
-    if len(found) != len(steps) or not found:
-        raise ArgumentError(f"{where} takes A operations only, not {describe(cast(object, expression))}.")
-    return found
 
 
 # --- arguments ------------------------------------------------------------------------------------
@@ -93,8 +78,8 @@ def _metadata(metadata: object, where: str) -> tuple[tuple[str, Any], ...]:
             f"{where[:-1]}metadata=) takes a dict with text keys, not {describe(cast(object, metadata))}."
         )
     try:
-        to_json(given)
-    except Unfit as error:
+        formats.to_json(given)
+    except formats.Unfit as error:
         raise ArgumentError(f"{where[:-1]}metadata=) {error}.") from error
     return tuple((str(key), detached(value)) for key, value in given.items())
 
@@ -256,7 +241,7 @@ class A(metaclass=Namespace):
         Snapshot(filename='prices.csv', key='prices', decode='csv')
         """
         where = "A.snapshot()"
-        one_of(decode, tuple(DECODINGS), "A.snapshot(decode=)")
+        one_of(decode, tuple(formats.DECODINGS), "A.snapshot(decode=)")
         if version is not None and (not isinstance(version, int) or isinstance(version, bool) or version < 0):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
             raise ArgumentError(f"A.snapshot(version=) takes a number from 0 on, not {version!r:.40}.")
         name = _file(filename, scope, where)

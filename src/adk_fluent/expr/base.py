@@ -7,40 +7,22 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from functools import lru_cache
 from math import inf
 from typing import TYPE_CHECKING, Any, Literal, Never, Self, TypeVar, cast, overload
 
+from adk_fluent import ir
 from adk_fluent.errors import ArgumentError, ExpressionError, UnknownMethodError
 from adk_fluent.expr._generated import WorkflowMethods
-from adk_fluent.expr.arguments import describe, observer, positive, refuse_fields, with_argument
-from adk_fluent.expr.handle import Chain, Handle, key_written_by, no_step
-from adk_fluent.expr.misuse import RefusedOperators
+from adk_fluent.expr.adk_fields import instead, refuse_fields
+from adk_fluent.expr.arguments import artifact_steps, describe, no_step, observer, rounds, with_argument
+from adk_fluent.expr.handle import Chain, Handle, RefusedOperators
 from adk_fluent.expr.options import leaving_out
-from adk_fluent.ir.adk_objects import is_native
-from adk_fluent.ir.base import Node
+from adk_fluent.ir import adk_objects, functions, graph
+from adk_fluent.ir.execution import STEP_BY_STEP, Wrapped
 from adk_fluent.ir.frozen import Frozen, frozen, note_use
-from adk_fluent.ir.functions import function_name
-from adk_fluent.ir.graph import check_name
-from adk_fluent.ir.nodes import (
-    AgentNode,
-    FallbackNode,
-    LoopNode,
-    ParallelNode,
-    PieceFn,
-    RemoteAgentNode,
-    RouteNode,
-    SequenceNode,
-    StepFn,
-    TapFn,
-    TapNode,
-    TimeoutNode,
-    TransformFn,
-    TransformNode,
-)
-from adk_fluent.ir.predicates import Match, Predicate, StateView
-from adk_fluent.tools.sources import AgentTool
-from adk_fluent.tools.spec import checked, each
+from adk_fluent.ir.nodes import PieceFn, StepFn, TapFn, TransformFn, agent_of
+from adk_fluent.ir.predicates import Predicate, StateView
+from adk_fluent.tools import sources, spec
 
 if TYPE_CHECKING:
     from google.adk.agents.base_agent import BaseAgent as NativeAgent
@@ -118,10 +100,10 @@ class Expr(Handle[T_co], RefusedOperators):
             ArgumentError: it is something else.
         """
         lifted = lift(other, operator)
-        if not is_native(other):
+        if not adk_objects.is_native(other):
             raise ArgumentError(
                 f"{operator} takes an expression on its left, not {describe(other)}. "
-                f"Write {self.name or 'agent'} {operator} {function_name(other, 'fn')}."
+                f"Write {self.name or 'agent'} {operator} {functions.function_name(other, 'fn')}."
             )
         return lifted
 
@@ -130,21 +112,11 @@ class Expr(Handle[T_co], RefusedOperators):
         if isinstance(rounds, Until):
             return Loop(self, max_iterations=rounds.max).until(rounds.predicate)
         if callable(rounds):
-            me, test = self.name or "a", function_name(rounds, "fn")
+            me, test = self.name or "a", functions.function_name(rounds, "fn")
             raise ArgumentError(
                 f"* takes a number of rounds, not {describe(rounds)}; wrap it: {me} * until({test}, max=10)."
             )
         return Loop(self, max_iterations=rounds)
-
-    if not TYPE_CHECKING:  # a type checker reports these operands itself
-
-        def __rmul__(self, other: object) -> Never:
-            hint = f" Write {self.name or 'agent'} * {other!r}." if isinstance(other, int) else ""
-            raise ArgumentError(f"* takes the expression on its left, not {describe(other)}.{hint}")
-
-        def __rmatmul__(self, other: object) -> Never:
-            hint = f" Write {self.name or 'agent'} @ {other.__name__}." if isinstance(other, type) else ""
-            raise ArgumentError(f"@ takes the agent on its left, not {describe(other)}.{hint}")
 
     # --- what every expression can do -------------------------------------------------------------
 
@@ -159,7 +131,7 @@ class Expr(Handle[T_co], RefusedOperators):
         """
         if not isinstance(seconds, int | float) or isinstance(seconds, bool) or not 0 < seconds < inf:  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
             raise ArgumentError(f"timeout() takes a positive number of seconds, not {seconds!r}.")
-        return Timeout[T_co].from_node(TimeoutNode(body=self.node, seconds=seconds))
+        return Timeout[T_co].from_node(ir.TimeoutNode(body=self.node, seconds=seconds))
 
     @overload
     def tap(self, fn: TapFn) -> Pipeline[T_co]: ...
@@ -167,7 +139,7 @@ class Expr(Handle[T_co], RefusedOperators):
     def tap(self, fn: PieceFn) -> Pipeline[T_co]: ...
     def tap(self, fn: TapFn | PieceFn) -> Pipeline[T_co]:
         """Call `fn` with the state after this expression has run; `fn` cannot change the state."""
-        return self >> Step.from_node(TapNode(fn=observer(fn, "tap()")))
+        return self >> Step.from_node(ir.TapNode(fn=observer(fn, "tap()")))
 
     def artifacts(self, *operations: Expr[Any]) -> Pipeline[T_co]:
         """Run `A` operations after this, in order.
@@ -179,8 +151,6 @@ class Expr(Handle[T_co], RefusedOperators):
         >>> Agent("writer").writes("report").artifacts(A.publish("report.md"))
         Pipeline(writer, publish)
         """
-        from adk_fluent.expr.artifacts import artifact_steps
-
         if not operations:
             raise ArgumentError("artifacts() needs at least one A operation, such as A.publish('report.md').")
         whole: Expr[Any] = self
@@ -196,43 +166,17 @@ class Expr(Handle[T_co], RefusedOperators):
     def proceed_if(self, predicate: Predicate) -> Conditional[T_co]:
         """Run this only if `predicate(state)` holds; what follows runs either way."""
         test = observer(predicate, "proceed_if()")
-        return Conditional[T_co].from_node(RouteNode(rules=((test, self.node),)))
+        return Conditional[T_co].from_node(ir.RouteNode(rules=((test, self.node),)))
 
-    if not TYPE_CHECKING:  # a type checker that saw these would accept any attribute
-
-        def __setattr__(self, name: str, value: object) -> None:
-            raise AttributeError(
-                f"Expressions do not change; .{name} cannot be set. Each method returns a new one."
-            )
-
-        def __delattr__(self, name: str) -> None:
-            raise AttributeError(f"Expressions do not change; .{name} cannot be deleted.")
+    if not TYPE_CHECKING:  # a type checker that saw it would accept any attribute
 
         def __getattr__(self, name: str) -> Never:
             if name.startswith("_"):
                 raise AttributeError(name)
+            from adk_fluent.expr.agent import Agent
+
             kind = type(self)
-            raise UnknownMethodError(f"{kind.__name__} has no method {name!r}{_instead(kind, name)}")
-
-
-@lru_cache(maxsize=256)
-def _instead(cls: type[Expr[Any]], name: str) -> str:
-    """The end of the message "has no method": the class that has the method, or the nearest name.
-
-    The result is cached, because programs that test an object (`hasattr(x, "root_agent")`) do so repeatedly.
-    """
-    from adk_fluent.expr.agent import Agent
-    from adk_fluent.expr.arguments import generating, nearest
-
-    call = f"{name}()" if hasattr(Agent, name) else generating(name)
-    if call is not None and cls is not Agent:
-        its = "its agents have prompts" if name in _PROMPTS else "that is for its agents"
-        return f": {its}. Call .{call} on an Agent, before it is joined with others."
-    known = {n for kind in (cls, Agent) for n in dir(kind) if not n.startswith("_")}
-    return f".{nearest(name, sorted(known))}"
-
-
-_PROMPTS = ("instruct", "instruction", "static", "global_instruct", "prompt")
+            raise UnknownMethodError(f"{kind.__name__} has no method {name!r}{instead(kind, Agent, name)}")
 
 
 class Step(Expr[Never]):
@@ -276,21 +220,21 @@ class _Associative(Chain[T_co], Expr[T_co]):
     @classmethod
     def gather(
         cls, owner: type[Expr[Any]], members: tuple[object, ...], name: str | None, what: str
-    ) -> tuple[str, tuple[Node, ...]]:
+    ) -> tuple[str, tuple[ir.Node, ...]]:
         """The name and the member nodes from the constructor's arguments; the first may be the name."""
         called = owner.__name__
         if members and isinstance(members[0], str):
             if name is not None:
                 raise ArgumentError(f"{called} got two names, {members[0]!r} and {name!r}; give one.")
             name, members = members[0], members[1:]
-        nodes: list[Node] = []
+        nodes: list[ir.Node] = []
         where, routes = f"{called}()", cls is Pipeline
         for member in members:
             before = nodes[-1] if routes and nodes else None
             nodes += cls.members_of(lift(member, where, before).node)
         if not nodes and name is None:
             raise ExpressionError(f"{called}() is empty: give it at least one {what}.")
-        return "" if name is None else check_name(name, owner._what), tuple(nodes)
+        return "" if name is None else graph.check_name(name, owner._what), tuple(nodes)
 
     def _begin(self, members: tuple[object, ...], name: str | None, what: str) -> None:
         given, nodes = self.gather(type(self), members, name, what)
@@ -322,7 +266,7 @@ class Pipeline(_Associative[T_co], WorkflowMethods):
 
     __slots__ = ()
     _what = "pipeline"
-    _plain = SequenceNode()
+    _plain = ir.SequenceNode()
 
     # The type is that of the last step with text. If the last two steps have none, the type is unknown.
     @overload
@@ -408,7 +352,7 @@ class FanOut(_Associative[T_co], WorkflowMethods):
 
     __slots__ = ()
     _what = "fan_out"
-    _plain = ParallelNode()
+    _plain = ir.ParallelNode()
 
     @overload
     def __init__(self: FanOut[Never], name: str, /, *, merge: Merge = "wait_all") -> None: ...
@@ -466,7 +410,7 @@ class Fallback(_Associative[T_co]):
 
     __slots__ = ()
     _what = "fallback"
-    _plain = FallbackNode()
+    _plain = ir.FallbackNode()
 
 
 class Loop(Expr[T_co], WorkflowMethods):
@@ -536,7 +480,7 @@ class Loop(Expr[T_co], WorkflowMethods):
     ) -> None:
         refuse_fields("Loop", "step", unknown, ("max_iterations", "name"))
         given, body = Pipeline.gather(Loop, steps, name, "step")
-        made = LoopNode(name=given, children=body, max_iterations=rounds(max_iterations))
+        made = ir.LoopNode(name=given, children=body, max_iterations=rounds(max_iterations))
         object.__setattr__(self, "_node", made)
 
     @overload
@@ -560,15 +504,6 @@ class Loop(Expr[T_co], WorkflowMethods):
         return self._set(until=observer(predicate, "until()"))
 
 
-def rounds(value: object) -> int:
-    """Return a loop's most rounds, if it is a positive whole number."""
-    if not positive(value):
-        raise ArgumentError(
-            f"A loop runs a positive whole number of times, not {value!r}; the default is 10."
-        )
-    return cast(int, value)
-
-
 @frozen
 class Until(Frozen):
     """The result of `until(predicate, max=)`, for use in `body * until(...)`."""
@@ -577,7 +512,7 @@ class Until(Frozen):
     max: int = 10
 
 
-def lift(value: object, where: str, before: Expr[Any] | Node | None = None) -> Expr[Any]:
+def lift(value: object, where: str, before: Expr[Any] | ir.Node | None = None) -> Expr[Any]:
     """Convert an operand of `>>` and the other operators into an expression.
 
     Args:
@@ -590,12 +525,12 @@ def lift(value: object, where: str, before: Expr[Any] | Node | None = None) -> E
     """
     if isinstance(value, Expr):
         return cast("Expr[Any]", value)
-    if is_native(value):
+    if adk_objects.is_native(value):
         return adopted(value)
     if isinstance(value, Mapping):
         return _route_of(cast("Mapping[Any, Any]", value), before)
     if callable(value) and not isinstance(value, type):
-        return Step.from_node(TransformNode(fn=cast(TransformFn, with_argument(value, where))))
+        return Step.from_node(ir.TransformNode(fn=cast(TransformFn, with_argument(value, where))))
     raise no_step(value, where)
 
 
@@ -606,12 +541,12 @@ def adopted(value: object, declare: Mapping[str, object] | None = None) -> Expr[
     from adk_fluent.expr.remote import RemoteAgent
 
     node = read(value, declare)
-    kinds: Mapping[type[Node], type[Expr[Any]]] = {
-        AgentNode: Agent,
-        SequenceNode: Pipeline,
-        ParallelNode: FanOut,
-        LoopNode: Loop,
-        RemoteAgentNode: RemoteAgent,
+    kinds: Mapping[type[ir.Node], type[Expr[Any]]] = {
+        ir.AgentNode: Agent,
+        ir.SequenceNode: Pipeline,
+        ir.ParallelNode: FanOut,
+        ir.LoopNode: Loop,
+        ir.RemoteAgentNode: RemoteAgent,
     }
     kind = cast("type[Expr[Any]]", kinds.get(type(node), Expr))
     return kind.from_node(node)
@@ -623,23 +558,34 @@ def usable_tools(value: object) -> tuple[object, ...]:
     Raises:
         ArgumentError: an agent cannot have the value as a tool.
     """
-    if is_native(value) and hasattr(value, "sub_agents"):  # ADK accepts no agent as a tool
-        return (AgentTool(adopted(value).node),)
-    parts = each(checked(value))
+    if adk_objects.is_native(value) and hasattr(value, "sub_agents"):  # ADK accepts no agent as a tool
+        return (sources.AgentTool(adopted(value).node),)
+    parts = spec.each(spec.checked(value))
     return parts if len(parts) == 1 else tuple(one for part in parts for one in usable_tools(part))
 
 
-def _route_of(branches: Mapping[Any, Any], before: Expr[Any] | Node | None) -> Expr[Any]:
+def _key_written_by(node: ir.Node) -> str | None:
+    """The key that the last agent of `node` writes, if it writes exactly one; else `None`."""
+    while isinstance(node.runs, (*STEP_BY_STEP, Wrapped)) and node.children:
+        node = node.children[-1]
+    if not (agent := agent_of(node)):
+        return None
+    if isinstance(agent.output_key, str):
+        return agent.output_key
+    return agent.written_fields[0].key if len(agent.written_fields) == 1 else None
+
+
+def _route_of(branches: Mapping[Any, Any], before: Expr[Any] | ir.Node | None) -> Expr[Any]:
     if not branches:
         raise ExpressionError("A route needs at least one branch; the dict after >> is empty.")
     node = before.node if isinstance(before, Expr) else before
-    key = None if node is None else key_written_by(node)
+    key = None if node is None else _key_written_by(node)
     if key is None:
         raise ExpressionError(
             "A dict after >> routes on the key that the agent before it writes, but that agent writes none. "
             "Add .writes('key') to it, or use Route('key')."
         )
     rules = tuple(
-        (Match(key, "eq", value), lift(branch, "a route").node) for value, branch in branches.items()
+        (ir.Match(key, "eq", value), lift(branch, "a route").node) for value, branch in branches.items()
     )
-    return Conditional[Any].from_node(RouteNode(key=key, rules=rules))
+    return Conditional[Any].from_node(ir.RouteNode(key=key, rules=rules))

@@ -6,61 +6,11 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from adk_fluent.context.control import ConditionalContext, ValidateContext, WriteNotes
+from adk_fluent.context import control, extraction, filters, model_operations, sources
 from adk_fluent.context.entries import CountTokens
-from adk_fluent.context.extraction import Distill, Extract
-from adk_fluent.context.filters import (
-    FIELDS,
-    Compact,
-    Dedup,
-    Fit,
-    Fresh,
-    Priority,
-    Project,
-    RecentTurns,
-    Redact,
-    Truncate,
-)
-from adk_fluent.context.model_operations import (
-    Budget,
-    ManusCascade,
-    Relevant,
-    Rolling,
-    Summarize,
-)
-from adk_fluent.context.sources import (
-    ENTRY_TYPES,
-    DefaultContext,
-    ExcludeAgents,
-    FromAgents,
-    FromAgentsWindowed,
-    Nothing,
-    Scratchpads,
-    Select,
-    StateValues,
-    Template,
-    User,
-    UserOnly,
-    Window,
-)
 from adk_fluent.context.spec import Context
 from adk_fluent.errors import ArgumentError
-from adk_fluent.expr.arguments import (
-    agent_names,
-    check_key,
-    count,
-    counting,
-    describe,
-    function,
-    observer,
-    one_of,
-    optional_model,
-    optional_text,
-    positive_number,
-    text,
-    unary,
-    words,
-)
+from adk_fluent.expr import arguments
 from adk_fluent.expr.base import Step
 from adk_fluent.ir.nodes import CaptureNode
 from adk_fluent.ir.predicates import Predicate, plain
@@ -71,10 +21,8 @@ if TYPE_CHECKING:
     from google.adk.models import BaseLlm
     from pydantic import BaseModel
 
-    from adk_fluent.context.model_operations import Embedder
-
     Model = str | BaseLlm
-    Scorer = Callable[[str, str], float] | str | Embedder
+    Scorer = Callable[[str, str], float] | str | model_operations.Embedder
 
 __all__ = ["C"]
 
@@ -102,17 +50,17 @@ class C(metaclass=Namespace):
     @staticmethod
     def default() -> Context:
         """Select the whole conversation, as ADK itself sends it."""
-        return DefaultContext()
+        return sources.DefaultContext()
 
     @staticmethod
     def none() -> Context:
         """Select only the current user message and the agent's own tool use in this turn."""
-        return Nothing()
+        return sources.Nothing()
 
     @staticmethod
     def user_only() -> Context:
         """Select the user's messages, without the text of agents."""
-        return UserOnly()
+        return sources.UserOnly()
 
     # --- selection --------------------------------------------------------------------------------
 
@@ -122,22 +70,22 @@ class C(metaclass=Namespace):
 
         Alone, the spec leaves the whole conversation out; in a `+`, the other part selects from it.
         """
-        return StateValues(_keys(keys, "C.from_state()"))
+        return sources.StateValues(_keys(keys, "C.from_state()"))
 
     @staticmethod
     def from_agents(*names: str) -> Context:
         """Select the user's messages, and the texts and tool calls of these agents."""
-        return FromAgents(agent_names(names, "C.from_agents()"))
+        return sources.FromAgents(arguments.agent_names(names, "C.from_agents()"))
 
     @staticmethod
     def exclude_agents(*names: str) -> Context:
         """Select the conversation without the texts and tool calls of these agents."""
-        return ExcludeAgents(agent_names(names, "C.exclude_agents()"))
+        return sources.ExcludeAgents(arguments.agent_names(names, "C.exclude_agents()"))
 
     @staticmethod
     def window(n: int = 5) -> Context:
         """Select the last `n` turns, including the current one."""
-        return Window(count(n, "C.window(n=)"))
+        return sources.Window(arguments.count(n, "C.window(n=)"))
 
     @staticmethod
     def last_n_turns(n: int) -> Context:
@@ -151,8 +99,8 @@ class C(metaclass=Namespace):
         A required key that is not set raises `MissingKeyError`.
         """
         if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may not be type-checked
-            raise ArgumentError(f"C.template() takes text, not {describe(cast(object, text))}.")
-        return Template(text)
+            raise ArgumentError(f"C.template() takes text, not {arguments.describe(cast(object, text))}.")
+        return sources.Template(text)
 
     # --- filtering --------------------------------------------------------------------------------
 
@@ -168,9 +116,9 @@ class C(metaclass=Namespace):
             tag: a label that the event's `custom_metadata` lists under `tags`.
         """
         names = None if author is None else [author] if isinstance(author, str) else author
-        authors = None if names is None else words(names, "C.select(author=)")
-        one_of(type, (None, *ENTRY_TYPES), "C.select(type=)")
-        return Select(authors, type, optional_text(tag, "C.select(tag=)"))
+        authors = None if names is None else arguments.words(names, "C.select(author=)")
+        arguments.one_of(type, (None, *sources.ENTRY_TYPES), "C.select(type=)")
+        return sources.Select(authors, type, arguments.optional_text(tag, "C.select(tag=)"))
 
     @staticmethod
     def recent(half_life: float = 10, min_weight: float = 0.1) -> Context:
@@ -180,14 +128,14 @@ class C(metaclass=Namespace):
             half_life: number of turns after which the weight of an event is halved.
             min_weight: least weight of a selected event; an event of the current turn has the weight 1.
         """
-        if positive_number(min_weight, "C.recent(min_weight=)") > 1:
+        if arguments.positive_number(min_weight, "C.recent(min_weight=)") > 1:
             raise ArgumentError(f"C.recent(min_weight=) is above 0 and at most 1, not {min_weight!r}.")
-        return RecentTurns(positive_number(half_life, "C.recent()"), min_weight)
+        return filters.RecentTurns(arguments.positive_number(half_life, "C.recent()"), min_weight)
 
     @staticmethod
     def compact() -> Context:
         """Join adjacent texts of one author, and write each finished tool call and its result in one line."""
-        return Compact()
+        return filters.Compact()
 
     @staticmethod
     def dedup(strategy: Literal["exact", "normalized", "semantic"] = "exact") -> Context:
@@ -198,8 +146,8 @@ class C(metaclass=Namespace):
                 `semantic` treats texts of nearly the same words as equal (a cosine of word counts of at least
                 0.85), without a model.
         """
-        one_of(strategy, ("exact", "normalized", "semantic"), "C.dedup()")
-        return Dedup(strategy)
+        arguments.one_of(strategy, ("exact", "normalized", "semantic"), "C.dedup()")
+        return filters.Dedup(strategy)
 
     @staticmethod
     def truncate(
@@ -219,19 +167,21 @@ class C(metaclass=Namespace):
         """
         if max_turns is None and max_tokens is None:
             raise ArgumentError("C.truncate() needs max_turns= or max_tokens=.")
-        one_of(strategy, ("tail", "head", "middle"), "C.truncate(strategy=)")
-        turns = None if max_turns is None else count(max_turns, "C.truncate(max_turns=)")
-        tokens = None if max_tokens is None else count(max_tokens, "C.truncate(max_tokens=)")
-        return Truncate(turns, tokens, strategy, counting(count_tokens, "C.truncate(count_tokens=)"))
+        arguments.one_of(strategy, ("tail", "head", "middle"), "C.truncate(strategy=)")
+        turns = None if max_turns is None else arguments.count(max_turns, "C.truncate(max_turns=)")
+        tokens = None if max_tokens is None else arguments.count(max_tokens, "C.truncate(max_tokens=)")
+        return filters.Truncate(
+            turns, tokens, strategy, arguments.counting(count_tokens, "C.truncate(count_tokens=)")
+        )
 
     @staticmethod
     def project(*fields: str) -> Context:
         """Keep only these parts of each event: `text`, `function_calls`, `function_responses`, `files`."""
         if not fields:
-            raise ArgumentError(f"C.project() needs at least one of {', '.join(FIELDS)}.")
+            raise ArgumentError(f"C.project() needs at least one of {', '.join(filters.FIELDS)}.")
         for field in fields:
-            one_of(field, FIELDS, "C.project()")
-        return Project(fields)
+            arguments.one_of(field, filters.FIELDS, "C.project()")
+        return filters.Project(fields)
 
     # --- constraints ------------------------------------------------------------------------------
 
@@ -255,35 +205,39 @@ class C(metaclass=Namespace):
             model: the model that summarizes; by default the agent's own model.
             count_tokens: function that counts the tokens of a text; by default a token per four characters.
         """
-        one_of(overflow, ("truncate_oldest", "error", "summarize"), "C.budget(overflow=)")
-        helper = optional_model(model, "C.budget(model=)")
-        counter = counting(count_tokens, "C.budget(count_tokens=)")
-        return Budget(count(max_tokens, "C.budget()"), overflow, helper, counter)
+        arguments.one_of(overflow, ("truncate_oldest", "error", "summarize"), "C.budget(overflow=)")
+        helper = arguments.optional_model(model, "C.budget(model=)")
+        counter = arguments.counting(count_tokens, "C.budget(count_tokens=)")
+        return model_operations.Budget(arguments.count(max_tokens, "C.budget()"), overflow, helper, counter)
 
     @staticmethod
     def priority(tier: int) -> Context:
         """Set the tier of the selection, 0 by default; a budget leaves out lower tiers first."""
         if not isinstance(tier, int) or isinstance(tier, bool):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may not be type-checked
-            raise ArgumentError(f"C.priority() takes a whole number, not {describe(cast(object, tier))}.")
-        return Priority(tier)
+            raise ArgumentError(
+                f"C.priority() takes a whole number, not {arguments.describe(cast(object, tier))}."
+            )
+        return filters.Priority(tier)
 
     @staticmethod
     def fit(max_tokens: int, *, count_tokens: CountTokens | None = None) -> Context:
         """Compact, then remove repetition, then truncate, until the selection has at most `max_tokens`."""
-        return Fit(count(max_tokens, "C.fit()"), counting(count_tokens, "C.fit(count_tokens=)"))
+        return filters.Fit(
+            arguments.count(max_tokens, "C.fit()"), arguments.counting(count_tokens, "C.fit(count_tokens=)")
+        )
 
     @staticmethod
     def fresh(max_age: float) -> Context:
         """Select the events of the last `max_age` seconds."""
-        return Fresh(positive_number(max_age, "C.fresh()"))
+        return filters.Fresh(arguments.positive_number(max_age, "C.fresh()"))
 
     @staticmethod
     def redact(*patterns: str | re.Pattern[str], replacement: str = "[REDACTED]") -> Context:
         """Replace every match of the regular expressions, also in the current user message."""
         if not patterns:
             raise ArgumentError("C.redact() needs at least one regular expression.")
-        instead = text(replacement, "C.redact(replacement=)")
-        return Redact(tuple((p.pattern, p.flags) for p in map(_pattern, patterns)), instead)
+        instead = arguments.text(replacement, "C.redact(replacement=)")
+        return filters.Redact(tuple((p.pattern, p.flags) for p in map(_pattern, patterns)), instead)
 
     # --- with a model -----------------------------------------------------------------------------
 
@@ -305,9 +259,11 @@ class C(metaclass=Namespace):
             prompt: the instruction for the helper model, instead of the built-in one.
             scope: the part to summarize: `all`, only `earlier` turns, or only `tools` (calls and results).
         """
-        one_of(scope, ("all", "earlier", "tools"), "C.summarize(scope=)")
-        helper = optional_model(model, "C.summarize(model=)")
-        return Summarize(helper, optional_text(prompt, "C.summarize(prompt=)"), scope)
+        arguments.one_of(scope, ("all", "earlier", "tools"), "C.summarize(scope=)")
+        helper = arguments.optional_model(model, "C.summarize(model=)")
+        return model_operations.Summarize(
+            helper, arguments.optional_text(prompt, "C.summarize(prompt=)"), scope
+        )
 
     @staticmethod
     def relevant(
@@ -330,10 +286,12 @@ class C(metaclass=Namespace):
         """
         if query is not None and query_key is not None:
             raise ArgumentError("C.relevant() takes query= or query_key=, not both.")
-        key = None if query_key is None else check_key(query_key, "C.relevant(query_key=)")
-        best = count(top_k, "C.relevant(top_k=)")
-        helper = optional_model(model, "C.relevant(model=)")
-        return Relevant(optional_text(query, "C.relevant(query=)"), key, best, _scorer(scorer), helper)
+        key = None if query_key is None else arguments.check_key(query_key, "C.relevant(query_key=)")
+        best = arguments.count(top_k, "C.relevant(top_k=)")
+        helper = arguments.optional_model(model, "C.relevant(model=)")
+        return model_operations.Relevant(
+            arguments.optional_text(query, "C.relevant(query=)"), key, best, _scorer(scorer), helper
+        )
 
     @staticmethod
     def extract(schema: type[BaseModel], *, into: str, model: Model | None = None) -> Context:
@@ -345,10 +303,10 @@ class C(metaclass=Namespace):
             model: the helper model; by default the agent's own model.
         """
         if not hasattr(schema, "model_json_schema") or not isinstance(schema, type):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may not be type-checked
-            given = describe(cast(object, schema))
+            given = arguments.describe(cast(object, schema))
             raise ArgumentError(f"C.extract() takes a pydantic model class, not {given}.")
-        key = check_key(into, "C.extract(into=)")
-        return Extract(schema, key, optional_model(model, "C.extract(model=)"))
+        key = arguments.check_key(into, "C.extract(into=)")
+        return extraction.Extract(schema, key, arguments.optional_model(model, "C.extract(model=)"))
 
     @staticmethod
     def distill(*, into: str, model: Model | None = None) -> Context:
@@ -358,16 +316,18 @@ class C(metaclass=Namespace):
             into: the state key for the lines, and their label in the context.
             model: the helper model; by default the agent's own model.
         """
-        key = check_key(into, "C.distill(into=)")
-        return Distill(key, optional_model(model, "C.distill(model=)"))
+        key = arguments.check_key(into, "C.distill(into=)")
+        return extraction.Distill(key, arguments.optional_model(model, "C.distill(model=)"))
 
     # --- ready-made -------------------------------------------------------------------------------
 
     @staticmethod
     def rolling(n: int, *, summarize: bool = False, model: Model | None = None) -> Context:
         """Select the last `n` turns; with `summarize`, add one summary of all earlier turns."""
-        helper = optional_model(model, "C.rolling(model=)")
-        return Rolling(count(n, "C.rolling()"), flag(summarize, "C.rolling(summarize=)"), helper)
+        helper = arguments.optional_model(model, "C.rolling(model=)")
+        return model_operations.Rolling(
+            arguments.count(n, "C.rolling()"), flag(summarize, "C.rolling(summarize=)"), helper
+        )
 
     @staticmethod
     def from_agents_windowed(**agent_to_n: int) -> Context:
@@ -383,15 +343,17 @@ class C(metaclass=Namespace):
         >>> writer = Agent("writer").context(C.from_agents_windowed(writer=1, critic=1))
         >>> draft = (writer >> Agent("critic").writes("verdict")) * until(lambda s: s["verdict"] == "ok")
         """
-        agent_names(tuple(agent_to_n), "C.from_agents_windowed()")
-        pairs = tuple((name, count(n, f"C.from_agents_windowed({name}=)")) for name, n in agent_to_n.items())
-        return FromAgentsWindowed(pairs)
+        arguments.agent_names(tuple(agent_to_n), "C.from_agents_windowed()")
+        pairs = tuple(
+            (name, arguments.count(n, f"C.from_agents_windowed({name}=)")) for name, n in agent_to_n.items()
+        )
+        return sources.FromAgentsWindowed(pairs)
 
     @staticmethod
     def user(strategy: Literal["all", "first", "last", "bookend"] = "all") -> Context:
         """Select the user's messages: all, the first, the last (the current one), or the first and last."""
-        one_of(strategy, ("all", "first", "last", "bookend"), "C.user()")
-        return User(strategy)
+        arguments.one_of(strategy, ("all", "first", "last", "bookend"), "C.user()")
+        return sources.User(strategy)
 
     @staticmethod
     def manus_cascade(
@@ -408,14 +370,14 @@ class C(metaclass=Namespace):
             model: the helper model; by default the agent's own model.
             count_tokens: function that counts the tokens of a text; by default a token per four characters.
         """
-        helper = optional_model(model, "C.manus_cascade(model=)")
-        counter = counting(count_tokens, "C.manus_cascade(count_tokens=)")
-        return ManusCascade(count(budget, "C.manus_cascade()"), helper, counter)
+        helper = arguments.optional_model(model, "C.manus_cascade(model=)")
+        counter = arguments.counting(count_tokens, "C.manus_cascade(count_tokens=)")
+        return model_operations.ManusCascade(arguments.count(budget, "C.manus_cascade()"), helper, counter)
 
     @staticmethod
     def notes(key: str) -> Context:
         """Show the scratchpad at a state key, which `write_notes` fills; otherwise like `from_state`."""
-        return Scratchpads((check_key(key, "C.notes()"),))
+        return sources.Scratchpads((arguments.check_key(key, "C.notes()"),))
 
     @staticmethod
     def write_notes(key: str, strategy: Literal["append", "replace"] = "append") -> Context:
@@ -425,8 +387,8 @@ class C(metaclass=Namespace):
             key: the state key.
             strategy: `append` the answer as a new line, or `replace` the scratchpad.
         """
-        one_of(strategy, ("append", "replace"), "C.write_notes()")
-        return WriteNotes(check_key(key, "C.write_notes()"), strategy)
+        arguments.one_of(strategy, ("append", "replace"), "C.write_notes()")
+        return control.WriteNotes(arguments.check_key(key, "C.write_notes()"), strategy)
 
     @staticmethod
     def validate(*checks: Callable[[str], bool]) -> Context:
@@ -438,37 +400,39 @@ class C(metaclass=Namespace):
             raise ArgumentError("C.validate() needs at least one function of the text.")
         where = "C.validate()"
         what = "functions of the text"
-        return ValidateContext(tuple(unary(function(plain(c, where), where), where, what) for c in checks))
+        return control.ValidateContext(
+            tuple(arguments.unary(arguments.function(plain(c, where), where), where, what) for c in checks)
+        )
 
     @staticmethod
     def when(predicate: Predicate | str, spec: Context) -> Context:
         """Apply `spec` only if `predicate(state)` holds, or if the state key of that name is true."""
         if not isinstance(spec, Context):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may not be type-checked
-            raise ArgumentError(f"C.when() takes a C spec, not {describe(spec)}.")
+            raise ArgumentError(f"C.when() takes a C spec, not {arguments.describe(spec)}.")
         if isinstance(predicate, str):
-            check_key(predicate, "C.when()")
+            arguments.check_key(predicate, "C.when()")
         else:
-            observer(plain(predicate, "C.when()"), "C.when()")
-        return ConditionalContext(predicate, parts=(spec,), contents=spec.contents)
+            arguments.observer(plain(predicate, "C.when()"), "C.when()")
+        return control.ConditionalContext(predicate, parts=(spec,), contents=spec.contents)
 
     # --- steps ------------------------------------------------------------------------------------
 
     @staticmethod
     def capture(key: str) -> Step:
         """Make the same step as `S.capture`. Prefer `S.capture`, because the step writes state."""
-        return Step.from_node(CaptureNode(key=check_key(key, "C.capture()")))
+        return Step.from_node(CaptureNode(key=arguments.check_key(key, "C.capture()")))
 
     @staticmethod
     def capture_turns(key: str, n: int = 5) -> Step:
         """Make a step that writes the last `n` turns as text to `key`."""
-        turns = count(n, "C.capture_turns(n=)")
-        return Step.from_node(CaptureNode(key=check_key(key, "C.capture_turns()"), turns=turns))
+        turns = arguments.count(n, "C.capture_turns(n=)")
+        return Step.from_node(CaptureNode(key=arguments.check_key(key, "C.capture_turns()"), turns=turns))
 
 
 def _keys(keys: tuple[str, ...], where: str) -> tuple[str, ...]:
     if not keys:
         raise ArgumentError(f"{where} needs at least one key.")
-    return tuple(dict.fromkeys(check_key(key, where) for key in keys))
+    return tuple(dict.fromkeys(arguments.check_key(key, where) for key in keys))
 
 
 def _scorer(scorer: Any) -> Any:
@@ -484,14 +448,16 @@ def _scorer(scorer: Any) -> Any:
         return plain(scorer, "C.relevant(scorer=)")
     raise ArgumentError(
         "C.relevant(scorer=) takes a function (query, text) -> float, or an embedding model: its name, or an "
-        f"object with embed(texts); not {describe(cast(object, scorer))}."
+        f"object with embed(texts); not {arguments.describe(cast(object, scorer))}."
     )
 
 
 def _pattern(pattern: str | re.Pattern[str]) -> re.Pattern[str]:
     given: object = getattr(pattern, "pattern", pattern)
     if not isinstance(given, str):  # bytes match no text
-        raise ArgumentError(f"C.redact() takes regular expressions as text, not {describe(pattern)}.")
+        raise ArgumentError(
+            f"C.redact() takes regular expressions as text, not {arguments.describe(pattern)}."
+        )
     try:
         return re.compile(pattern)
     except (re.error, TypeError) as error:

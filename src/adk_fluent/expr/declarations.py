@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Self, cast
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from adk_fluent.errors import ArgumentError
-from adk_fluent.expr.arguments import check_key, instance, positive
-from adk_fluent.ir.annotations import (
-    ContentSpec,
-    EdgeSemantics,
-    ExecutionBoundary,
-    Modality,
-    ModelCandidate,
-    ScalingConfig,
-    TransportConfig,
-)
-from adk_fluent.ir.nodes import ModelSelectorNode
+from adk_fluent.expr.arguments import instance
+from adk_fluent.ir import EdgeSemantics, ExecutionBoundary, ScalingConfig, TransportConfig
 from adk_fluent.ir.resources import checked
 
 if TYPE_CHECKING:
@@ -141,7 +132,7 @@ class Declarations:
             ArgumentError: the buffering does not exist, or `chunk_size` is not a positive whole number, or
                 it is given without `chunked`.
         """
-        _one_of(buffering, _BUFFERING, "stream_to(buffering=)")
+        check_known(buffering, _BUFFERING, "stream_to(buffering=)")
         if chunk_size is not None and buffering != "chunked":
             raise ArgumentError(
                 f"stream_to(chunk_size=) goes with buffering='chunked', not {buffering!r}; leave it out."
@@ -173,8 +164,8 @@ class Declarations:
             ArgumentError: the serialization or isolation does not exist, or the transport or scaling has
                 the wrong type.
         """
-        _one_of(serialization, _SERIALIZATION, "execution_boundary(serialization=)")
-        _one_of(isolation, _ISOLATION, "execution_boundary(isolation=)")
+        check_known(serialization, _SERIALIZATION, "execution_boundary(serialization=)")
+        check_known(isolation, _ISOLATION, "execution_boundary(isolation=)")
         instance(transport, TransportConfig, "execution_boundary(transport=)")
         instance(scaling, ScalingConfig, "execution_boundary(scaling=)")
         boundary = ExecutionBoundary(
@@ -215,161 +206,7 @@ class Declarations:
         return check_all(self, schema=schema, state=state, config=config, strict=strict)
 
 
-class AgentDeclarations(Declarations):
-    """Declarations of agents only: the kinds of content, and the choice of the model."""
-
-    __slots__ = ()
-
-    def produces_modality(self, *modalities: Modality, max_output_tokens: int | None = None) -> Self:
-        """Declare the kinds of content that the agent produces; only checks and estimates use them.
-
-        Args:
-            modalities: the kinds of content.
-            max_output_tokens: most tokens of an answer, for checks and estimates. To make the model obey the
-                limit, use `.generate(max_output_tokens=)`.
-
-        Raises:
-            ArgumentError: neither is given, a value is not a `Modality`, or the limit is not positive.
-        """
-        if max_output_tokens is not None:
-            limit = token_limit(max_output_tokens, "produces_modality(max_output_tokens=)")
-            said = self._content(max_output_tokens=limit)
-            return said.produces_modality(*modalities) if modalities else said
-        if not modalities or not all(isinstance(one, Modality) for one in modalities):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
-            raise ArgumentError(
-                f"produces_modality() takes one or more Modality values, not {modalities!r:.60}."
-            )
-        return self._content(output_modalities=frozenset(modalities))
-
-    def _content(self, **modalities: object) -> Self:
-        present = self.node.annotations.content or ContentSpec()
-        return self._say(content=present.replace(**modalities))
-
-    def model_select(
-        self,
-        strategy: Literal["cost_optimized", "quality_optimized", "budget_bounded", "adaptive"],
-        *,
-        candidates: Sequence[ModelCandidate],
-        budget_key: str | None = None,
-        fallback_model: str | None = None,
-        quality_key: str | None = None,
-        quality_threshold: float | None = None,
-    ) -> Self:
-        """Choose the model at each call instead of naming one.
-
-        Args:
-            strategy: `cost_optimized` takes the cheapest candidate whose condition holds; `quality_optimized`
-                the best one; `budget_bounded` the cheapest, and `fallback_model` once the budget is used up;
-                `adaptive` starts with the cheapest and takes a better one if the quality is too low.
-            candidates: the models to choose from, also of several providers.
-            budget_key: the state key of the remaining budget in USD. With every strategy, each call of this
-                agent is subtracted from it. `user:budget` is one budget for all sessions of a user.
-            fallback_model: the model to use if the budget is used up, or no candidate can be chosen; without
-                one the call is refused.
-            quality_key: the state key of a quality score; for `adaptive`.
-            quality_threshold: if a score below it was written since the agent's answer, the next call takes
-                a candidate of the next tier; for `adaptive`.
-
-        Raises:
-            ArgumentError: the strategy does not exist; there are no candidates, one is not a
-                `ModelCandidate`, or two have one model; a price or limit is negative; `adaptive` has no
-                score; or a key, name or number has the wrong type.
-
-        >>> from adk_fluent import Agent
-        >>> from adk_fluent.cost import ModelCandidate
-        >>> small = ModelCandidate("gemini-2.5-flash", 0.15, 0.60, quality_tier=1)
-        >>> large = ModelCandidate("gemini-2.5-pro", 1.25, 5.00, quality_tier=2)
-        >>> chosen = Agent("a").model_select("cost_optimized", candidates=[small, large])
-        >>> chosen.node.selector.strategy
-        'cost_optimized'
-        """
-        _one_of(strategy, _STRATEGIES, "model_select(strategy=)")
-        chosen = _candidates(candidates)
-        scored = [quality_key, quality_threshold].count(None)
-        if scored == 1 or (scored and strategy == "adaptive"):
-            raise ArgumentError(
-                "model_select('adaptive', …) needs quality_key=, the state key of a score, and "
-                "quality_threshold=, below which a score makes it take a better model; give both."
-            )
-        if quality_threshold is not None and not _number(quality_threshold):
-            raise ArgumentError(
-                f"model_select(quality_threshold=) takes a number, not {quality_threshold!r:.40}."
-            )
-        for name, key in (("budget_key", budget_key), ("quality_key", quality_key)):
-            if key is not None:
-                check_key(key, f"model_select({name}=)")
-        if fallback_model is not None:
-            _check_model(fallback_model, "model_select(fallback_model=)")
-        selector = ModelSelectorNode(
-            strategy=strategy,
-            candidates=chosen,
-            budget_key=budget_key,
-            fallback_model=fallback_model,
-            quality_key=quality_key,
-            quality_threshold=quality_threshold,
-        )
-        return self._set(selector=selector)
-
-
-_STRATEGIES = ("cost_optimized", "quality_optimized", "budget_bounded", "adaptive")
-
-
-def token_limit(value: object, where: str) -> int:
-    """Return a number of tokens if it is valid.
-
-    Raises:
-        ArgumentError: `value` is not a positive whole number.
-    """
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ArgumentError(f"{where} takes a positive number of tokens, not {value!r:.40}.")
-    return value
-
-
-def _candidates(given: object) -> tuple[ModelCandidate, ...]:
-    """Check the candidates and return them as a tuple."""
-    from adk_fluent.cost.prices import amount  # imported late: it loads `decimal`
-
-    chosen = tuple(cast("Sequence[ModelCandidate]", given)) if isinstance(given, list | tuple) else ()
-    if not chosen or not all(isinstance(one, ModelCandidate) for one in chosen):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
-        raise ArgumentError(
-            f"model_select(candidates=) takes one or more ModelCandidate values, not {given!r:.60}."
-        )
-    for position, one in enumerate(chosen):
-        _check_model(one.model, "ModelCandidate()")
-        if one.model in [other.model for other in chosen[:position]]:
-            raise ArgumentError(f"model_select(candidates=) names {one.model!r} twice; leave one out.")
-        prices = (one.cost_per_1k_input, one.cost_per_1k_output)
-        if prices.count(None) == 1:
-            both = "both cost_per_1k_input and cost_per_1k_output, or neither"
-            raise ArgumentError(f"ModelCandidate({one.model!r}): give {both}.")
-        for name, price in zip(("cost_per_1k_input", "cost_per_1k_output"), prices, strict=True):
-            if price is not None:
-                amount(price, f"ModelCandidate({one.model!r}, {name}=)")
-        longest, tier, condition = one.max_tokens, cast(object, one.quality_tier), cast(object, one.condition)
-        if longest is not None and not positive(longest):
-            raise ArgumentError(
-                f"ModelCandidate({one.model!r}, max_tokens=) takes a positive whole number, not {longest!r}."
-            )
-        if not _number(tier):
-            raise ArgumentError(
-                f"ModelCandidate({one.model!r}, quality_tier=) takes a number, not {tier!r:.40}."
-            )
-        if condition is not None and not callable(condition):
-            raise ArgumentError(
-                f"ModelCandidate({one.model!r}, condition=) takes a function, not {condition!r:.40}."
-            )
-    return chosen
-
-
-def _number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and value == value
-
-
-def _check_model(name: object, where: str) -> None:
-    if not isinstance(name, str) or not name.strip():
-        raise ArgumentError(f"{where} takes the name of a model, not {name!r:.40}.")
-
-
-def _one_of(value: object, known: tuple[str, ...], where: str) -> None:
+def check_known(value: object, known: tuple[str, ...], where: str) -> None:
+    """Refuse a value that is not in `known`; the message shows the value in full."""
     if value not in known:
         raise ArgumentError(f"{where} is one of {', '.join(map(repr, known))}, not {value!r}.")

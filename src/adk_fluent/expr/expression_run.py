@@ -6,23 +6,16 @@ import asyncio
 import itertools
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
+from typing import Any, Generic, Literal, TypeVar, cast
 
+from adk_fluent import errors
 from adk_fluent._tracebacks import brief, briefly
-from adk_fluent.errors import (
-    ArgumentError,
-    BackendError,
-    EventLoopError,
-    RunError,
-    SessionError,
-    no_answer,
-    sentence,
-)
+from adk_fluent.backends.events import AgentEvent, Pending, RunResult, answers, uncaught
+from adk_fluent.backends.protocol import LiveBackend, LiveConversation, StoredSession
+from adk_fluent.backends.spending import noted_calls, noting_calls, untold
+from adk_fluent.backends.turns import pending_after, state_after, user_said
+from adk_fluent.errors import ArgumentError, BackendError, EventLoopError, RunError, SessionError
 from adk_fluent.expr.run_setup import RunSetup
-
-if TYPE_CHECKING:
-    from adk_fluent.backends.events import AgentEvent, Pending, RunResult
-    from adk_fluent.backends.protocol import LiveConversation, StoredSession
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -60,8 +53,6 @@ class Run(RunSetup, Generic[T_co]):
     @briefly
     async def result(self, prompt: Any) -> RunResult[T_co]:
         """Run to the end; return all events and the state after them."""
-        from adk_fluent.backends.spending import noting_calls
-
         session_id = self._session_id()
         with noting_calls():
             return await self._collect(await self._events(prompt, session_id), session_id)
@@ -72,8 +63,6 @@ class Run(RunSetup, Generic[T_co]):
 
         If the backend stores no sessions, the next `Run` holds the events of the turns that succeeded.
         """
-        from adk_fluent.backends.spending import noting_calls
-
         with noting_calls():
             events = await self._events(prompt, session_id)
             result = await self._collect(events, session_id)
@@ -81,8 +70,6 @@ class Run(RunSetup, Generic[T_co]):
             options = {name: value for name, value in self._options.items() if name != "state"}
             options["session_id"] = session_id  # the session exists now; the given state was for its start
             return result, Run(self._expression, options, terminal=self._terminal)
-        from adk_fluent.backends.turns import user_said
-
         options = {**self._options, "state": result.state}
         history = [*self._history, user_said(prompt, session_id), *events]
         return result, Run(self._expression, options, terminal=self._terminal, history=history)
@@ -102,8 +89,6 @@ class Run(RunSetup, Generic[T_co]):
         return form.reading.all_marked(events)
 
     def _check_event(self, event: object) -> None:
-        from adk_fluent.backends.events import AgentEvent
-
         if not isinstance(event, AgentEvent):
             name = type(self.backend).__name__
             raise BackendError(
@@ -169,8 +154,6 @@ class Run(RunSetup, Generic[T_co]):
         Raises:
             ArgumentError: both have an answer for one id, or an argument is not a mapping.
         """
-        from adk_fluent.backends.spending import noting_calls
-
         sessions, form = self._storing("resume()"), self._form
         source = sessions.resume(
             form.compiled,
@@ -198,8 +181,6 @@ class Run(RunSetup, Generic[T_co]):
             BackendError: the backend does not support live conversations.
             UnsupportedNodeError: a node of the expression cannot run live.
         """
-        from adk_fluent.backends.protocol import LiveBackend
-
         backend = self.backend
         if not isinstance(backend, LiveBackend):
             raise BackendError(
@@ -269,9 +250,6 @@ class Run(RunSetup, Generic[T_co]):
         pending: Sequence[Pending],
         earlier: Sequence[AgentEvent] = (),
     ) -> RunResult[T_co]:
-        from adk_fluent.backends.events import RunResult, answers
-        from adk_fluent.backends.spending import noted_calls, untold
-
         reading = self._form.reading
         answer = next(reversed(answers(events)), None)  # the user sees the answer of any agent
         return RunResult[T_co](
@@ -294,8 +272,6 @@ class Run(RunSetup, Generic[T_co]):
                 raise error
             state, pending, earlier = await self._after(events, session_id, resumed)
         except Exception:  # noqa: BLE001  # the caller raises the first error, not this one
-            from adk_fluent.backends.turns import pending_after, state_after
-
             state, pending = state_after(self._options.get("state") or {}, events), pending_after(events)
             earlier = ()
         error.result = self._result(events, session_id, state, pending, earlier)
@@ -305,8 +281,6 @@ class Run(RunSetup, Generic[T_co]):
     ) -> tuple[Mapping[str, Any], Sequence[Pending], Sequence[AgentEvent]]:
         """The state after these events, their open questions, and the earlier events of the same run."""
         if self.sessions is None:
-            from adk_fluent.backends.turns import pending_after, state_after
-
             return state_after(self._options.get("state") or {}, events), pending_after(events), ()
         session = await self._session(self.sessions, session_id)
         waiting = session.waiting
@@ -315,11 +289,9 @@ class Run(RunSetup, Generic[T_co]):
 
     def _uncaught(self, events: Sequence[AgentEvent]) -> RunError | None:
         """The error for a failure that an event reports and nothing caught; else `None`."""
-        from adk_fluent.backends.events import uncaught
-
         if (event := uncaught(events)) is None:
             return None
-        return RunError(no_answer(self._form.reading.origin(event.author), event.error or ""))
+        return RunError(errors.no_answer(self._form.reading.origin(event.author), event.error or ""))
 
     # --- sessions ---------------------------------------------------------------------------------
 
@@ -388,7 +360,7 @@ def _answer(result: RunResult[T_co]) -> T_co:
     try:
         if waiting := result.pending:
             raise RunError(
-                f"{waiting[0].agent!r} waits for {waiting[0].awaited}: {sentence(waiting[0].message)} "
+                f"{waiting[0].agent!r} waits for {waiting[0].awaited}: {errors.sentence(waiting[0].message)} "
                 "Use run(), whose result has .pending, and resume()."
             )
         return result.output

@@ -1,19 +1,20 @@
-"""`Handle`: an immutable, typed value around an IR node; what expressions are beside their operators."""
+"""`Handle`: an immutable, typed value around an IR node; what expressions are beside their operators.
+
+`RefusedOperators` has the errors for operators and uses that expressions do not have; each says what to write
+instead. A method that another protocol looks for, such as `__call__` or `__await__`, is not there: frameworks
+would take an expression for a function or a coroutine.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Never, Self, TypeVar, cast
 
 from adk_fluent.errors import ArgumentError, ExpressionError
 from adk_fluent.expr.arguments import describe, no_method, unpacked
 from adk_fluent.expr.declarations import Declarations
 from adk_fluent.expr.terminals import Terminals
-from adk_fluent.ir.annotations import ContextSpec, InstructionSpec
-from adk_fluent.ir.base import UNSET, Node
-from adk_fluent.ir.execution import STEP_BY_STEP, Wrapped
-from adk_fluent.ir.graph import check_name, written
-from adk_fluent.ir.nodes import agent_of
+from adk_fluent.ir import UNSET, Node, adk_objects, functions, graph
 
 if TYPE_CHECKING:
     from google.adk.plugins.base_plugin import BasePlugin
@@ -73,16 +74,16 @@ class Handle(Terminals[T_co], Declarations):
         present = getattr(self.node, field)
         return self._set(**{field: (*(() if present is UNSET else present), *values)})
 
-    def _hook(self, field: str, *functions: object) -> Self:
+    def _hook(self, field: str, *callbacks: object) -> Self:
         method = field.removesuffix("_callback")
-        for fn in functions:
+        for fn in callbacks:
             if not callable(fn) or isinstance(fn, Handle | type):
                 given = cast(object, fn)
                 raise ArgumentError(
                     f"{method}() takes functions, not {describe(given)}.{unpacked(given, method)}"
                 )
             no_method(fn, f"{method}()")
-        return self._append(field, *functions)
+        return self._append(field, *callbacks)
 
     # --- what every expression can do -------------------------------------------------------------
 
@@ -92,7 +93,7 @@ class Handle(Terminals[T_co], Declarations):
         Raises:
             InvalidNameError: ADK would reject the name.
         """
-        return self._set(name=check_name(name, self._what))
+        return self._set(name=graph.check_name(name, self._what))
 
     def schema(self, schema: type[StateSchema]) -> Self:
         """Bind a `StateSchema` to this expression: checks use it, and a run enforces it.
@@ -156,7 +157,7 @@ class Handle(Terminals[T_co], Declarations):
         return type(self).from_node, (self.node,)
 
     def __repr__(self) -> str:
-        names = [written(child) for child in self.node.children]
+        names = [graph.written(child) for child in self.node.children]
         inside = ", ".join([repr(self.name)] * bool(self.name) + names)
         return f"{type(self).__name__}({inside if len(inside) <= 200 else f'{inside[:200]}…'})"
 
@@ -209,46 +210,89 @@ class Chain(Handle[T_co]):
         return node.children if plain else (node,)
 
 
-def no_step(value: object, where: str) -> ArgumentError:
-    """The error for a value that cannot be a step, with a hint at what was meant.
+# --- uses that expressions do not have ------------------------------------------------------------
 
-    Args:
-        where: the operator or method, for the message.
-    """
-    hint = f" Did you mean Agent({value!r})?" if isinstance(value, str) else ""
-    if isinstance(value, ContextSpec):
-        hint = " A C spec belongs to an agent: Agent(...).context(...)."
-    if isinstance(value, InstructionSpec):
-        hint = " A P prompt belongs to an agent: Agent(...).instruct(...)."
-    hint = hint or _one_by_one(value, where)
-    return ArgumentError(
-        f"{where} takes an expression or a function of the state, not {describe(value)}.{hint}"
-    )
-
-
-def _one_by_one(values: object, where: str) -> str:
-    """The hint for a list of expressions: the same without the list; empty for other values."""
-    listed = list(cast("Collection[object]", values)) if isinstance(values, list | tuple | set) else []
-    steps = [cast("Handle[Any]", value) for value in listed if isinstance(value, Handle)]
-    if not steps or len(steps) < len(listed):
-        return ""
-    names = [step.name or step.node.label for step in steps]
-    if len(names) == 1:
-        return " Take it out of the list."
-    if where in ("Pipeline()", "FanOut()", "race()"):
-        return f" Unpack the list: {where[:-1]}*steps)."
-    if where in ("|", "//"):
-        return f" Write {where} {f' {where} '.join(names)}."
-    start, together, in_order = ">> " * (where == ">>"), " | ".join(names), " >> ".join(names)
-    return f" Write {start}({together}) to run them at the same time, or {start}{in_order} one after another."
+_IN_ORDER: Final = "Write {left} >> {right} to run them one after another"
+_REVERSED: Final = "Write {right} >> {left} to run them one after another."
+_OPERATORS: Final[Mapping[str, tuple[str, str]]] = {
+    "add": ("+", f"{_IN_ORDER}, or {{left}} | {{right}} to run them at the same time."),
+    "sub": ("-", f"{_IN_ORDER}."),
+    "and": ("&", f"{_IN_ORDER}, or {{left}} | {{right}} to run them at the same time."),
+    "truediv": ("/", "Write {left} // {right} to run {right} if {left} fails."),
+    "lshift": ("<<", _REVERSED),
+}
+"""Name of a special method → the operator, and what to write instead."""
+_COMPARISONS: Final = {"gt": f"{_IN_ORDER}.", "ge": f"{_IN_ORDER}.", "lt": _REVERSED, "le": _REVERSED}
+"""What to write instead of a comparison. Python asks `b < a` if the left side of `a > b` has no answer."""
 
 
-def key_written_by(node: Node) -> str | None:
-    """The key that the last agent of `node` writes, if it writes exactly one; else `None`."""
-    while isinstance(node.runs, (*STEP_BY_STEP, Wrapped)) and node.children:
-        node = node.children[-1]
-    if not (agent := agent_of(node)):
-        return None
-    if isinstance(agent.output_key, str):
-        return agent.output_key
-    return agent.written_fields[0].key if len(agent.written_fields) == 1 else None
+def _is_step(value: object) -> bool:
+    is_expression = isinstance(getattr(value, "node", None), Node) or adk_objects.is_native(value)
+    return is_expression or (callable(value) and not isinstance(value, type))
+
+
+def _shown(step: object) -> str:
+    """A step, as users may have written it."""
+    node = getattr(step, "node", None)
+    if isinstance(node, Node):
+        return graph.written(node, inner=True)
+    return str(getattr(step, "name", "")) or functions.function_name(step, "fn")
+
+
+def _refusal(problem: str, instead: str, *, swapped: bool = False) -> Callable[[object, object], Never]:
+    """The special method for an operator that joins nothing; it says which operator does."""
+
+    def refuse(self: object, other: object) -> Never:
+        if not _is_step(other):
+            hint = " To join a list, write Pipeline(*steps) or FanOut(*steps)." if other == 0 else ""  # sum()
+            raise ArgumentError(f"{problem} One side is {describe(other)}.{hint}")
+        left, right = map(_shown, (other, self) if swapped else (self, other))
+        raise ArgumentError(f"{problem} {instead.format(left=left, right=right)}")
+
+    return refuse
+
+
+class RefusedOperators:
+    """Base of `Expr` with the operators and changes that it refuses; as a value, it is always true."""
+
+    __slots__ = ()
+
+    if not TYPE_CHECKING:  # a type checker reports these itself
+
+        def __bool__(self) -> bool:
+            return True  # `agent or default` is common; with `__len__` alone, Python would ask for the length
+
+        def __len__(self) -> Never:
+            raise ArgumentError(
+                "An expression has no length. len(expression.node.children) counts its members."
+            )
+
+        def __getitem__(self, key: object) -> Never:  # `for` and `in` ask it, too, as there is no `__iter__`
+            raise ArgumentError(
+                "An expression is not a list: it has no [...], no loop and no `in`. "
+                "Its members are in expression.node.children."
+            )
+
+        def __rmul__(self, other: object) -> Never:
+            hint = f" Write {self.name or 'agent'} * {other!r}." if isinstance(other, int) else ""
+            raise ArgumentError(f"* takes the expression on its left, not {describe(other)}.{hint}")
+
+        def __rmatmul__(self, other: object) -> Never:
+            hint = f" Write {self.name or 'agent'} @ {other.__name__}." if isinstance(other, type) else ""
+            raise ArgumentError(f"@ takes the agent on its left, not {describe(other)}.{hint}")
+
+        def __setattr__(self, name: str, value: object) -> None:
+            raise AttributeError(
+                f"Expressions do not change; .{name} cannot be set. Each method returns a new one."
+            )
+
+        def __delattr__(self, name: str) -> None:
+            raise AttributeError(f"Expressions do not change; .{name} cannot be deleted.")
+
+
+for _name, (_sign, _instead) in _OPERATORS.items():
+    _problem = f"{_sign} does not join expressions."
+    setattr(RefusedOperators, f"__{_name}__", _refusal(_problem, _instead))
+    setattr(RefusedOperators, f"__r{_name}__", _refusal(_problem, _instead, swapped=True))
+for _name, _instead in _COMPARISONS.items():
+    setattr(RefusedOperators, f"__{_name}__", _refusal("Expressions have no order to compare.", _instead))

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from textwrap import indent
-from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict, TypeVar, cast
 
 from adk_fluent.errors import ArgumentError
 from adk_fluent.expr.arguments import describe
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from adk_fluent.config import ExecutionConfig
     from adk_fluent.middleware.protocol import Middleware
 
-    AnyMiddleware = Middleware | BasePlugin | Sequence[Middleware | BasePlugin]
-
+AnyMiddleware: TypeAlias = "Middleware | BasePlugin | Sequence[Middleware | BasePlugin]"
 F = TypeVar("F", bound=Callable[..., object])
 
 
@@ -164,16 +163,13 @@ def _check_backend(value: object) -> None:
 
     if isinstance(value, Backend) and not isinstance(value, type):
         return
-    shown = describe(cast(object, value))
-    raise ArgumentError(f"backend= takes a backend, such as ADKBackend(), not {shown}.{_hint(value)}")
-
-
-def _hint(value: object) -> str:
-    from adk_fluent.backends.protocol import Backend
-
-    if isinstance(value, Mapping):
-        return " Give scripted answers as backend=mock_backend({...})."
-    if isinstance(value, type):
-        return f" Create one: {value.__name__}(...)." if isinstance(value, Backend) else ""
+    hint = ""
     missing = [name for name in ("compile", "run", "stream") if not hasattr(value, name)]
-    return f" It has no {' and no '.join(missing)}()." if 0 < len(missing) < 3 else ""
+    if isinstance(value, Mapping):
+        hint = " Give scripted answers as backend=mock_backend({...})."
+    elif isinstance(value, type):
+        hint = f" Create one: {value.__name__}(...)." if isinstance(value, Backend) else ""
+    elif 0 < len(missing) < 3:
+        hint = f" It has no {' and no '.join(missing)}()."
+    shown = describe(cast(object, value))
+    raise ArgumentError(f"backend= takes a backend, such as ADKBackend(), not {shown}.{hint}")

@@ -10,10 +10,7 @@ from adk_fluent._redaction import safe_url
 from adk_fluent.errors import ArgumentError
 from adk_fluent.expr.arguments import check_faithful, check_key, describe, instance, positive_number, words
 from adk_fluent.expr.base import Expr
-from adk_fluent.ir.annotations import AuthConfig, RetryConfig
-from adk_fluent.ir.endpoints import is_url
-from adk_fluent.ir.graph import check_name
-from adk_fluent.ir.nodes import RemoteAgentNode
+from adk_fluent.ir import AuthConfig, RemoteAgentNode, RetryConfig, endpoints, graph
 from adk_fluent.middleware.arguments import flag, of_type, positive
 
 if TYPE_CHECKING:
@@ -102,7 +99,7 @@ class RemoteAgent(Expr[T_co]):
         raises: bool = True,
     ) -> None:
         where = f"RemoteAgent {name!r}:"
-        if not is_url(endpoint):
+        if not endpoints.is_url(endpoint):
             raise ArgumentError(f"{where} endpoint= takes an http or https URL, not {safe_url(endpoint)!r}.")
         of_type(auth, AuthConfig | None, f"{where} auth=", "an AuthConfig(...)", secret=True)
         instance(retry, RetryConfig, f"{where} retry=")
@@ -118,7 +115,7 @@ class RemoteAgent(Expr[T_co]):
             raise ArgumentError(f"{where} fallback= takes an expression, not {given}.")
         schema = None if output_schema is None else check_faithful(output_schema, f"{where} output_schema=")
         made = RemoteAgentNode(
-            name=check_name(name),
+            name=graph.check_name(name),
             endpoint=endpoint,
             description=of_type(description, str, f"{where} description=", "text"),
             capabilities=words(capabilities, f"{where} capabilities="),

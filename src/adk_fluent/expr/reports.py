@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
+
+from adk_fluent.errors import ADKFluentError, ArgumentError
 
 if TYPE_CHECKING:
     from google.genai.types import Content, Part
@@ -11,12 +13,11 @@ if TYPE_CHECKING:
     from adk_fluent.backends.adk.api import Response
     from adk_fluent.backends.preview import Preview
     from adk_fluent.cost.estimate import CostEstimate
-    from adk_fluent.inspection.anatomy import LlmAnatomy
-    from adk_fluent.inspection.explanation import DataFlows, Explanation
-    from adk_fluent.inspection.presentation import PerAgent
+    from adk_fluent.inspection import Explanation, LlmAnatomy, PerAgent
+    from adk_fluent.inspection.explanation import DataFlows
     from adk_fluent.ir.base import Node
 
-    Prompt = str | Content | Part | Sequence[str | Part]
+Prompt: TypeAlias = "str | Content | Part | Sequence[str | Part]"
 
 
 class Reports:
@@ -33,8 +34,6 @@ class Reports:
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         """The picture for a notebook; only text if the expression is incomplete and cannot be drawn."""
-        from adk_fluent.errors import ADKFluentError
-
         shown = {"text/plain": repr(self)}
         try:
             return {**shown, "image/svg+xml": self.visualize("svg"), "text/vnd.mermaid": self.visualize()}
@@ -149,7 +148,6 @@ class Reports:
         flowchart TD
         ...
         """
-        from adk_fluent.errors import ArgumentError
         from adk_fluent.viz import to_html, to_mermaid, to_png, to_svg
 
         notes: Mapping[str, str] = {}

@@ -11,18 +11,21 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
+from adk_fluent.backends.events import AgentEvent
+from adk_fluent.backends.protocol import Backend, SessionBackend, StoredSession
+from adk_fluent.backends.reading import Reading
+from adk_fluent.backends.recent import Recent, forms_of
+from adk_fluent.backends.turns import user_said
 from adk_fluent.config import ExecutionConfig, execution_config
+from adk_fluent.contracts.check import check_on_build, checked_once, kind_of
 from adk_fluent.errors import ArgumentError, BackendError
 from adk_fluent.expr.options import SERVICES, checked
-
-if TYPE_CHECKING:
-    from adk_fluent.backends.events import AgentEvent
-    from adk_fluent.backends.protocol import Backend, SessionBackend, StoredSession
-    from adk_fluent.backends.reading import Reading
-    from adk_fluent.expr.reports import Reports
-    from adk_fluent.ir.base import Node
+from adk_fluent.expr.reports import Reports
+from adk_fluent.ir import Node, walk
+from adk_fluent.middleware.checking import given_to
+from adk_fluent.spelling import did_you_mean
 
 _OPTIONS = (*SERVICES, "app_name", "user_id", "session_id", "state", "backend", "config", "middleware")
 
@@ -49,8 +52,6 @@ class RunSetup:
         terminal: str = "run",
         history: Sequence[AgentEvent] = (),
     ) -> None:
-        from adk_fluent.spelling import did_you_mean
-
         for name in options:
             if name not in _OPTIONS:
                 raise ArgumentError(f"A run has no option {name!r}.{did_you_mean(name, _OPTIONS)}")
@@ -65,8 +66,6 @@ class RunSetup:
             self._config = replace(self._config, app_name=app_name)
         self._node = expression.node
         if (middleware := options.get("middleware")) is not None:
-            from adk_fluent.middleware.checking import given_to
-
             self._node = given_to(self._node, middleware)
         if terminal in ("resume", "rewind"):
             self.check_stores(f"{terminal}()")
@@ -93,8 +92,6 @@ class RunSetup:
     @cached_property
     def sessions(self) -> SessionBackend | None:
         """The backend if it stores sessions, else `None`."""
-        from adk_fluent.backends.protocol import SessionBackend
-
         return self.backend if isinstance(self.backend, SessionBackend) else None
 
     def check_stores(self, what: str, instead: str = "") -> None:
@@ -127,9 +124,6 @@ class RunSetup:
 
     @cached_property
     def _form(self) -> _Form:
-        from adk_fluent.backends.recent import Recent, forms_of
-        from adk_fluent.contracts.check import check_on_build, kind_of
-
         backend, node, config = self.backend, self._node, self._config
         acting = tuple(map(id, node.annotations.middleware))  # the cached form keeps these objects alive
         given = cast("Mapping[str, Any] | None", self._options.get("state"))
@@ -156,8 +150,6 @@ class RunSetup:
         Raises:
             ArgumentError: the prompt is empty, or a message cannot hold it.
         """
-        from adk_fluent.backends.turns import user_said
-
         user_said(prompt)
         more = {"history": self._history} if self.sessions is None else {"services": self._services}
         return {
@@ -172,8 +164,6 @@ class RunSetup:
 
     def opened(self) -> AbstractAsyncContextManager[None]:
         """Keep connections of tools, such as those to MCP servers, open inside this block."""
-        from adk_fluent.ir.base import walk
-
         if not any(getattr(node, "tools", ()) for node in walk(self._expression.node)):
             return nullcontext()
         from adk_fluent.backends.adk.api import OpenTools
@@ -217,8 +207,5 @@ def _form(backend: Backend, node: Node, config: ExecutionConfig, state: Mapping[
         config: the configuration of the run.
         state: the session's state before the run, for the contract check; `None` if it is not known.
     """
-    from adk_fluent.backends.reading import Reading
-    from adk_fluent.contracts.check import checked_once
-
     with checked_once(node, config, state):
         return _Form(backend.compile(node, config), Reading.of(node, config))

@@ -1,4 +1,4 @@
-"""Other steps: `Route`, `tap`, `gate`, `race`, `map_over`, `transfer`, `until`, `@agent`."""
+"""Other steps: `Route`, `tap`, `gate`, `transfer`, `until`, `@agent`."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING, Any, Never, TypeVar, cast, overload
 
 from adk_fluent.errors import ArgumentError, ExpressionError
 from adk_fluent.expr.agent import Agent
-from adk_fluent.expr.arguments import check_key, describe, observer
-from adk_fluent.expr.base import Expr, Loop, Step, Until, lift, rounds
-from adk_fluent.expr.workflow import MapOver, Race
-from adk_fluent.ir.functions import function_name
-from adk_fluent.ir.graph import check_name
+from adk_fluent.expr.arguments import check_key, describe, observer, rounds
+from adk_fluent.expr.base import Expr, Loop, Step, Until, lift
+from adk_fluent.ir import functions, graph
 from adk_fluent.ir.nodes import GateNode, PieceFn, RouteNode, TapFn, TapNode, TransferNode
 from adk_fluent.ir.predicates import Comparison, Match, Predicate
 from adk_fluent.ir.state_keys import StateFieldRef, state_key
@@ -78,48 +76,7 @@ def transfer(target: str, *, condition: Predicate | None = None) -> Step:
         condition: `state -> bool`; without one, the step always transfers.
     """
     test = None if condition is None else observer(condition, "transfer(condition=)")
-    return Step.from_node(TransferNode(target=check_name(target, "target"), condition=test))
-
-
-@overload
-def race(*branches: Expr[U]) -> Race[U]: ...
-@overload
-def race(*branches: Expr[Any] | NativeAgent) -> Race[Any]: ...
-def race(*branches: Any) -> Race[Any]:
-    """Run all branches at once, keep the first that succeeds, and cancel the others.
-
-    Raises:
-        ExpressionError: fewer than two branches.
-    """
-    return Race[Any].of(*branches)
-
-
-@overload
-def map_over(
-    key: str, body: Expr[U], *, item_key: str = "_item", output_key: str = "results", concurrency: int = 5
-) -> MapOver[U]: ...
-@overload
-def map_over(
-    key: str, body: NativeAgent, *, item_key: str = "_item", output_key: str = "results", concurrency: int = 5
-) -> MapOver[Any]: ...
-def map_over(
-    key: str,
-    body: Expr[Any] | NativeAgent,
-    *,
-    item_key: str = "_item",
-    output_key: str = "results",
-    concurrency: int = 5,
-) -> MapOver[Any]:
-    """Run `body` once per item of the list at `key`.
-
-    Args:
-        key: the state key of the list.
-        body: the expression that runs for each item; it reads its item under `item_key`.
-        item_key: the state key of the item, `_item` by default; it exists only while the item runs.
-        output_key: the state key for the list of answers, in the order of the items.
-        concurrency: most items that run at the same time, 5 by default.
-    """
-    return MapOver[Any].of(key, body, item_key, output_key, concurrency)
+    return Step.from_node(TransferNode(target=graph.check_name(target, "target"), condition=test))
 
 
 def until(predicate: Predicate, *, max: int = 10) -> Until:
@@ -265,7 +222,8 @@ class Route(Expr[T_co]):
         """Refuse a test and a branch in the wrong order."""
         if isinstance(test, Expr) and not isinstance(then, Expr):
             key = "" if self.node.key is None else repr(self.node.key)
-            value = repr(then) if isinstance(then, str | int | float) else function_name(then, "test")
+            known = isinstance(then, str | int | float)
+            value = repr(then) if known else functions.function_name(then, "test")
             branch = cast("Expr[Any]", test).name or "branch"
             raise ArgumentError(
                 f"{method}() takes the branch as its second argument; here the two are swapped: "
@@ -280,4 +238,4 @@ _ORDERS = ("gt", "gte", "lt", "lte")
 
 
 def _label(test: Predicate) -> str:
-    return str(test) if isinstance(test, Match) else function_name(test, "when(...)")
+    return str(test) if isinstance(test, Match) else functions.function_name(test, "when(...)")

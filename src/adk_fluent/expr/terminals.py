@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar, Unpack, 
 from adk_fluent._tracebacks import brief
 from adk_fluent.errors import ADKFluentError, ArgumentError
 from adk_fluent.expr.arguments import text, words
-from adk_fluent.expr.options import ResumeOptions, RunOptions, ServiceOptions, listing_options
-from adk_fluent.expr.reports import Reports
-from adk_fluent.ir.annotations import AuthConfig
+from adk_fluent.expr.options import AnyMiddleware, ResumeOptions, RunOptions, ServiceOptions, listing_options
+from adk_fluent.expr.reports import Prompt, Reports
+from adk_fluent.ir import AuthConfig, Node
 from adk_fluent.middleware.arguments import of_type
 from adk_fluent.spelling import did_you_mean
 
@@ -21,14 +21,11 @@ if TYPE_CHECKING:
     from google.adk.runners import Runner
     from google.adk.workflow import Workflow
 
+    from adk_fluent.backends.adk.api import OpenTools
     from adk_fluent.backends.events import AgentEvent, RunResult
     from adk_fluent.config import ExecutionConfig
+    from adk_fluent.expr.conversations import Chat, Live
     from adk_fluent.expr.expression_run import Run
-    from adk_fluent.expr.live import Live
-    from adk_fluent.expr.options import AnyMiddleware
-    from adk_fluent.expr.reports import Prompt
-    from adk_fluent.expr.session import Chat
-    from adk_fluent.ir.base import Node
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -106,8 +103,7 @@ class Terminals(Reports, Generic[T_co]):
         >>> card.name, card.description, [skill.id for skill in card.skills]
         ('pay', 'Pays.', ['pay'])
         """
-        from adk_fluent.a2a.protocol import sdk
-        from adk_fluent.a2a.protocol.card_json import card_json
+        from adk_fluent.a2a.protocol import card_json, sdk
 
         sdk.need("to_agent_card()")
         told = {"name": name, "description": description, "version": version}
@@ -115,7 +111,7 @@ class Terminals(Reports, Generic[T_co]):
             text(value, f"to_agent_card({argument}=)")
         of_type(auth, AuthConfig | None, "to_agent_card(auth=)", "an AuthConfig(...)", secret=True)
         able = words(skills, "to_agent_card(skills=)")
-        return sdk.card_of(card_json(self.node, endpoint, **told, skills=able, auth=auth))
+        return sdk.card_of(card_json.card_json(self.node, endpoint, **told, skills=able, auth=auth))
 
     def to_app(
         self, config: ExecutionConfig | None = None, *, middleware: AnyMiddleware | None = None
@@ -200,7 +196,7 @@ class Terminals(Reports, Generic[T_co]):
         Raises:
             RunError: the run failed; also raised by a second loop over a stream that has ended.
         """
-        from adk_fluent.expr.misuse import EventStream
+        from adk_fluent.expr.conversations import EventStream
 
         return EventStream(self._run("stream", options).stream(prompt))
 
@@ -278,7 +274,7 @@ class Terminals(Reports, Generic[T_co]):
         >>> [type(answer).__name__ for answer in answers]
         ['str', 'ModelError']
         """
-        from adk_fluent.expr.batch import ask_all
+        from adk_fluent.expr.conversations import ask_all
 
         run = self._run("map", options)
         return await ask_all(run, prompts, concurrency, return_exceptions=return_exceptions)
@@ -292,7 +288,7 @@ class Terminals(Reports, Generic[T_co]):
                 named it with `session_id=`, gave a `session_service`, or a run in it waits for an answer.
             options: `state`, `session_id`, `backend`, `config`, `middleware` and the rest of `RunOptions`.
         """
-        from adk_fluent.expr.session import Chat
+        from adk_fluent.expr.conversations import Chat
 
         return Chat(self._run("session", options), keep=keep)
 
@@ -311,7 +307,7 @@ class Terminals(Reports, Generic[T_co]):
         Raises:
             ArgumentError: the modality does not exist.
         """
-        from adk_fluent.expr.live import Live
+        from adk_fluent.expr.conversations import Live
 
         if modality not in ("audio", "text"):
             hint = did_you_mean(str(modality), ("audio", "text"))
@@ -370,16 +366,12 @@ class Terminals(Reports, Generic[T_co]):
         Each run closes the connections that it opened. Inside `async with pipeline:`, several runs share
         them. At the end, the middleware is closed, too.
         """
-        from adk_fluent.backends.adk.api import OpenTools
-
-        await OpenTools(self.node).take()
+        await self._connections.take()
         return self
 
     async def __aexit__(self, *exception: object) -> None:
-        from adk_fluent.backends.adk.api import OpenTools
-
         try:
-            await OpenTools(self.node).give_back()
+            await self._connections.give_back()
         finally:
             await self._close_middleware()
 
@@ -393,13 +385,17 @@ class Terminals(Reports, Generic[T_co]):
         Raises:
             MiddlewareError: a middleware could not be closed; the others are closed.
         """
-        from adk_fluent.backends.adk.api import OpenTools
-
         try:
-            async with OpenTools(self.node).in_use():
+            async with self._connections.in_use():
                 pass
         finally:
             await self._close_middleware()
+
+    @property
+    def _connections(self) -> OpenTools:
+        from adk_fluent.backends.adk.api import OpenTools
+
+        return OpenTools(self.node)
 
     async def _close_middleware(self) -> None:
         from adk_fluent.backends.adk.api import close_inside

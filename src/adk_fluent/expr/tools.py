@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import urlsplit
 
 from adk_fluent.errors import ArgumentError
-from adk_fluent.expr.arguments import count, describe, optional_text, positive_number, unary
-from adk_fluent.expr.base import Expr, adopted, usable_tools
+from adk_fluent.expr import arguments, tool_arguments
+from adk_fluent.expr.base import Expr, adopted
 from adk_fluent.expr.remote import RemoteAgent
-from adk_fluent.ir.adk_objects import is_native
-from adk_fluent.ir.annotations import AuthConfig, RetryConfig
-from adk_fluent.ir.endpoints import is_url
+from adk_fluent.ir import AuthConfig, RetryConfig, adk_objects, endpoints
 from adk_fluent.ir.functions import Access, keys_of
 from adk_fluent.ir.state_keys import StateFieldRef
 from adk_fluent.ir.tools import sees_caller, tool_name
@@ -24,15 +20,14 @@ from adk_fluent.middleware.retrying import Retry, Retryable
 from adk_fluent.spelling import Namespace
 from adk_fluent.state.delta import detached
 from adk_fluent.tools import sources, wrappers
-from adk_fluent.tools.spec import Tool, makes_values, object_of, together
+from adk_fluent.tools.spec import Tool, makes_values, object_of
 
 if TYPE_CHECKING:
     from google.adk.agents.base_agent import BaseAgent
     from google.adk.auth.auth_credential import AuthCredential
     from google.adk.auth.auth_schemes import AuthScheme
-    from google.adk.tools.base_tool import BaseTool
+    from google.adk.tools import BaseTool, ToolContext
     from google.adk.tools.base_toolset import BaseToolset
-    from google.adk.tools.tool_context import ToolContext
     from google.genai.types import VertexAISearchDataStoreSpec
 
     from adk_fluent.artifacts.tools import ArtifactTool
@@ -99,9 +94,8 @@ class T(metaclass=Namespace):
         is_value = not isinstance(function, type) or makes_values(function)
         if not callable(function) or isinstance(function, Expr | Tool) or not is_value:
             other = cast(object, function)
-            raise ArgumentError(
-                f"T.fn() takes a function, not {describe(other)}.{object_of(other) or _elsewhere(other)}"
-            )
+            remedy = object_of(other) or tool_arguments.function_remedy(other)
+            raise ArgumentError(f"T.fn() takes a function, not {arguments.describe(other)}.{remedy}")
         reading, writing = keys_of(reads, "T.fn()", "reads"), keys_of(writes, "T.fn()", "writes")
         given = Access(reading, writing) if reading or writing else None
         if not callable(confirm):
@@ -128,11 +122,13 @@ class T(metaclass=Namespace):
         Raises:
             ArgumentError: the value is not an expression, or has no name.
         """
-        if is_native(expression):
+        if adk_objects.is_native(expression):
             expression = adopted(expression)
         if not isinstance(expression, Expr):
-            remedy = _not_agent(expression)
-            raise ArgumentError(f"T.agent() takes an expression, not {describe(expression)}.{remedy}")
+            remedy = tool_arguments.agent_remedy(expression)
+            raise ArgumentError(
+                f"T.agent() takes an expression, not {arguments.describe(expression)}.{remedy}"
+            )
         if not expression.name:
             raise ArgumentError(
                 f"T.agent({expression!r}) has no name that a model could call. Give it one: .named('...')."
@@ -171,7 +167,7 @@ class T(metaclass=Namespace):
         """
         return sources.RemoteTool(
             RemoteAgent(
-                name or (_name_of(url) if is_url(url) else "remote"),
+                name or (tool_arguments.name_of_url(url) if endpoints.is_url(url) else "remote"),
                 endpoint=url,
                 description=description,
                 capabilities=capabilities,
@@ -191,7 +187,7 @@ class T(metaclass=Namespace):
             ArgumentError: the value is not a toolset.
         """
         if isinstance(toolset, type) or not hasattr(toolset, "get_tools"):
-            raise ArgumentError(f"T.toolset() takes a toolset, not {describe(toolset)}.")
+            raise ArgumentError(f"T.toolset() takes a toolset, not {arguments.describe(toolset)}.")
         return sources.Toolset(toolset)
 
     @staticmethod
@@ -225,11 +221,11 @@ class T(metaclass=Namespace):
             "search_engine_id": search_engine_id,
             "filter": filter,
         }.items():
-            optional_text(value, f"T.vertex_ai_search({name}=)")
+            arguments.optional_text(value, f"T.vertex_ai_search({name}=)")
         if max_results is not None:
-            count(max_results, "T.vertex_ai_search(max_results=)")
+            arguments.count(max_results, "T.vertex_ai_search(max_results=)")
         if not isinstance(data_store_specs, list | None):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
-            given = describe(data_store_specs)
+            given = arguments.describe(data_store_specs)
             raise ArgumentError(f"T.vertex_ai_search(data_store_specs=) takes a list, not {given}.")
         options = {
             "data_store_id": data_store_id,
@@ -274,9 +270,13 @@ class T(metaclass=Namespace):
         if not usable or isinstance(server, type):
             raise ArgumentError(
                 "T.mcp() takes the URL of a server (http://... or https://...), or ADK's parameters of a "
-                f"connection such as StdioConnectionParams(...), not {describe(server)}."
+                f"connection such as StdioConnectionParams(...), not {arguments.describe(server)}."
             )
-        return sources.Mcp(server, _filter(tool_filter, "T.mcp()"), _prefix(prefix, "T.mcp()"))
+        return sources.Mcp(
+            server,
+            tool_arguments.tool_filter(tool_filter, "T.mcp()"),
+            tool_arguments.prefix(prefix, "T.mcp()"),
+        )
 
     @staticmethod
     def openapi(
@@ -308,8 +308,8 @@ class T(metaclass=Namespace):
                 f"{type(auth).__name__}."
             )
         return sources.OpenApi(
-            _specification(spec),
-            _filter(tool_filter, "T.openapi()"),
+            tool_arguments.specification(spec),
+            tool_arguments.tool_filter(tool_filter, "T.openapi()"),
             None if auth is None else sources.Credential(auth),
             flag(allow_private_network_access, "T.openapi(allow_private_network_access=)"),
         )
@@ -321,7 +321,7 @@ class T(metaclass=Namespace):
         It needs a google-adk that loads skills from folders, as 1.39 and 2.x do.
         """
         if not isinstance(path, str | Path) or not str(path).strip():  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
-            raise ArgumentError(f"T.skill() takes the path of a folder, not {describe(path)}.")
+            raise ArgumentError(f"T.skill() takes the path of a folder, not {arguments.describe(path)}.")
         return sources.Skill(str(path))
 
     @staticmethod
@@ -348,7 +348,7 @@ class T(metaclass=Namespace):
             if not tool.isidentifier():
                 raise ArgumentError(f"T.mock({tool!r}): a model calls a tool by an identifier.")
         else:
-            _one(tool, "T.mock()")
+            tool_arguments.check_single(tool, "T.mock()")
         if returns is not None and side_effect is not None:
             raise ArgumentError("T.mock() takes returns= or side_effect=, not both.")
         if isinstance(side_effect, list | tuple):
@@ -359,7 +359,8 @@ class T(metaclass=Namespace):
             callable(side_effect) or isinstance(side_effect, BaseException)
         ):
             raise ArgumentError(
-                f"T.mock(side_effect=) takes a function, an error or a list, not {describe(side_effect)}."
+                "T.mock(side_effect=) takes a function, an error or a list, not "
+                f"{arguments.describe(side_effect)}."
             )
         return sources.Mock(tool, detached(returns), side_effect)
 
@@ -377,9 +378,9 @@ class T(metaclass=Namespace):
                 person must approve the call. By default, every call needs approval.
         """
         if when is not None and (not callable(when) or isinstance(when, Expr)):
-            given = describe(cast(object, when))
+            given = arguments.describe(cast(object, when))
             raise ArgumentError(f"T.confirm(when=) takes a function of the arguments, not {given}.")
-        return _each(tool, lambda one: wrappers.ConfirmedTool(one, when), "T.confirm()")
+        return tool_arguments.wrapped(tool, lambda one: wrappers.ConfirmedTool(one, when), "T.confirm()")
 
     @staticmethod
     def timeout(tool: ToolLike, seconds: float) -> Tool:
@@ -388,8 +389,8 @@ class T(metaclass=Namespace):
         A function that is not async runs in a separate thread and cannot be stopped there: it continues after
         the time limit, and its result is dropped.
         """
-        limit = positive_number(seconds, "T.timeout()")
-        return _each(tool, lambda one: wrappers.TimedTool(one, limit), "T.timeout()")
+        limit = arguments.positive_number(seconds, "T.timeout()")
+        return tool_arguments.wrapped(tool, lambda one: wrappers.TimedTool(one, limit), "T.timeout()")
 
     @staticmethod
     def cache(
@@ -422,9 +423,9 @@ class T(metaclass=Namespace):
         >>> T.cache(balance, key=lambda args, context: (context.user_id, args["account"]))
         T.cache(balance, key=<lambda>)
         """
-        kept = None if ttl is None else positive_number(ttl, "T.cache(ttl=)")
+        kept = None if ttl is None else arguments.positive_number(ttl, "T.cache(ttl=)")
         if key is not None and (not callable(key) or isinstance(key, Expr)):
-            given = describe(cast(object, key))
+            given = arguments.describe(cast(object, key))
             raise ArgumentError(f"T.cache(key=) takes a function of the arguments, not {given}.")
         if inspect.iscoroutinefunction(key):
             raise ArgumentError(
@@ -436,7 +437,7 @@ class T(metaclass=Namespace):
                 raise ArgumentError(wrappers.needs_key(tool_name(one)))
             return wrappers.CachedTool(one, kept, key)
 
-        return _each(tool, cached, "T.cache()")
+        return tool_arguments.wrapped(tool, cached, "T.cache()")
 
     @staticmethod
     def retry(
@@ -464,9 +465,9 @@ class T(metaclass=Namespace):
         Raises:
             ArgumentError: a number is out of range, or `on` has another type.
         """
-        times = count(attempts, "T.retry()")
+        times = arguments.count(attempts, "T.retry()")
         Retry(times, backoff_base, on, tools=True, jitter=jitter)  # it checks the other arguments
-        return _each(
+        return tool_arguments.wrapped(
             tool, lambda one: wrappers.RetriedTool(one, times, backoff_base, on, jitter), "T.retry()"
         )
 
@@ -490,111 +491,11 @@ class T(metaclass=Namespace):
         if pre is None and post is None:
             raise ArgumentError("T.transform() needs pre= or post=.")
         if pre is not None:
-            unary(pre, "T.transform(pre=)", "a function of the arguments, which it gets as one dict")
+            arguments.unary(
+                pre, "T.transform(pre=)", "a function of the arguments, which it gets as one dict"
+            )
         if post is not None:
-            unary(post, "T.transform(post=)", "a function of the result")
-        return _each(tool, lambda one: wrappers.TransformedTool(one, pre, post), "T.transform()")
-
-
-def _each(tool: object, wrap: Callable[[object], Tool], where: str) -> Tool:
-    """Wrap a tool, or each of several."""
-    parts = tuple(wrap(_here(one, where)) for one in _given(tool, where))
-    return parts[0] if len(parts) == 1 else together(*parts)
-
-
-def _one(tool: object, where: str) -> None:
-    if len(_given(tool, where)) > 1:
-        raise ArgumentError(f"{where} takes one tool, not {tool!r:.60}.")
-
-
-def _given(tool: object, where: str) -> tuple[object, ...]:
-    if isinstance(tool, str):
-        raise ArgumentError(f"{where} takes a tool, not the name {tool!r}.")
-    return usable_tools(tool)
-
-
-def _here(tool: object, where: str) -> object:
-    """Refuse a tool that the model's provider runs: a wrapper cannot be around it."""
-    if isinstance(tool, sources.GoogleSearch | sources.UrlContext | sources.VertexAiSearch):
-        raise ArgumentError(
-            f"{where}: the provider of the model runs {tool!r}, so its calls cannot be wrapped."
+            arguments.unary(post, "T.transform(post=)", "a function of the result")
+        return tool_arguments.wrapped(
+            tool, lambda one: wrappers.TransformedTool(one, pre, post), "T.transform()"
         )
-    return tool
-
-
-def _not_agent(value: object) -> str:
-    """The remedy for a value that is not an agent, for the end of a message; empty if no remedy is known."""
-    if isinstance(value, str):
-        return f" Give the agent itself: T.agent(Agent({value!r}))."
-    if isinstance(value, type):
-        return f" Give an object of it: T.agent({value.__name__}(...))."
-    if isinstance(value, Tool) or hasattr(value, "run_async") or hasattr(value, "get_tools"):
-        return " It is a tool already: .tools(tool)."
-    if isinstance(value, list | tuple):
-        return " Give one agent to each T.agent(...)."
-    return " Write T.fn(...)." if callable(value) else ""
-
-
-def _elsewhere(function: object) -> str:
-    if isinstance(function, Expr):
-        return " Write T.agent(...)."
-    if hasattr(function, "get_tools"):
-        return " Write T.toolset(...)."
-    return " A tool of ADK's stands as it is: .tools(tool)." if hasattr(function, "run_async") else ""
-
-
-def _specification(spec: object) -> Any:
-    """Check the form of a specification; ADK checks its content when the agent is built.
-
-    Raises:
-        ArgumentError: the value is not a specification.
-    """
-    if isinstance(spec, Path):
-        return spec
-    if isinstance(spec, Mapping):
-        held = detached(dict(cast("Mapping[str, Any]", spec)))
-        if isinstance(held.get("paths"), Mapping):
-            return held
-    elif not isinstance(spec, str):
-        raise ArgumentError(
-            f"T.openapi() takes a specification as a dict, as text or as a Path, not {describe(spec)}."
-        )
-    elif spec.startswith(("http://", "https://")):
-        raise ArgumentError(
-            "T.openapi() fetches nothing: download the specification, and give its text or Path."
-        )
-    elif "paths" in spec:
-        return spec
-    file = " A file is given as a Path." if isinstance(spec, str) else ""
-    raise ArgumentError(
-        f"T.openapi() takes a specification, and {spec!r:.60} has no paths of a service.{file}"
-    )
-
-
-def _filter(names: object, where: str) -> sources.ToolFilter:
-    if names is None or callable(names):
-        return cast("sources.ToolFilter", names)
-    if isinstance(names, str) or not isinstance(names, Iterable):
-        raise ArgumentError(f"{where[:-1]}tool_filter=) takes the names of tools, not {describe(names)}.")
-    found = tuple(cast("Iterable[object]", names))
-    if not found or not all(isinstance(name, str) for name in found):
-        raise ArgumentError(f"{where[:-1]}tool_filter=) takes the names of tools, not {found!r:.60}.")
-    return cast("tuple[str, ...]", found)
-
-
-def _prefix(prefix: object, where: str) -> str | None:
-    if prefix is None or (isinstance(prefix, str) and prefix.isidentifier()):
-        return prefix
-    raise ArgumentError(f"{where[:-1]}prefix=) takes an identifier, not {describe(prefix)}.")
-
-
-def _name_of(url: str) -> str:
-    """Make a name from a URL: the last part of its path, or else its host.
-
-    >>> _name_of("https://museum.example/guide-2/.well-known/agent-card.json"), _name_of("http://[::1]:80")
-    ('guide_2', 'remote_1')
-    """
-    parts = urlsplit(url)
-    path = parts.path.partition("/.well-known/")[0].rstrip("/").rpartition("/")[2]
-    name = re.sub(r"\W+", "_", path or (parts.hostname or ""), flags=re.ASCII).strip("_")
-    return name if name.isidentifier() else f"remote_{name}".rstrip("_")

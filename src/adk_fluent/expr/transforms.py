@@ -7,24 +7,14 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, cast
 
 from adk_fluent.errors import ArgumentError, ExpressionError
-from adk_fluent.expr.arguments import (
-    check_key,
-    describe,
-    function,
-    observer,
-    positive,
-    text,
-    unary,
-)
+from adk_fluent.expr import arguments
 from adk_fluent.expr.base import Expr, Step
 from adk_fluent.ir.functions import NO_ACCESS, UNKNOWN_ACCESS, Access, keys_of, said
 from adk_fluent.ir.nodes import CaptureNode, SequenceNode, TransformFn, TransformNode
 from adk_fluent.ir.predicates import Predicate, StateView, plain, truth_of
 from adk_fluent.middleware.arguments import flag
 from adk_fluent.spelling import Namespace
-from adk_fluent.state import operations
-from adk_fluent.state.delta import detached
-from adk_fluent.state.operations import changes_of
+from adk_fluent.state import delta, operations
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -52,7 +42,7 @@ class Transform(Step):
         Raises:
             TransformError: the transform's function is async, or did not return a dict.
         """
-        return changes_of(self.node, state)
+        return operations.changes_of(self.node, state)
 
     def __add__(self, other: Transform) -> Transform:
         """Run both on the same input.
@@ -63,7 +53,7 @@ class Transform(Step):
             ExpressionError: two deltas, or two renames, write one key.
         """
         if not isinstance(other, Transform):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may not type-check
-            raise ArgumentError(f"+ joins two S transforms, not {describe(other)}.")
+            raise ArgumentError(f"+ joins two S transforms, not {arguments.describe(other)}.")
         steps = (*_together(self), *_together(other))
         written: dict[bool, frozenset[str]] = {}
         for step in steps:
@@ -92,7 +82,7 @@ def _steps(expression: Expr[Any], where: str) -> tuple[TransformNode, ...]:
     steps = node.children if isinstance(node, SequenceNode) else (node,)
     transforms = tuple(step for step in steps if isinstance(step, TransformNode))
     if len(transforms) != len(steps):
-        raise ArgumentError(f"{where} takes S transforms only, not {describe(expression)}.")
+        raise ArgumentError(f"{where} takes S transforms only, not {arguments.describe(expression)}.")
     for step in transforms:
         fn = step.fn
         for called in fn.functions if isinstance(fn, operations.StateOperation) else (fn,):
@@ -107,12 +97,12 @@ def _step(operation: operations.StateOperation) -> Transform:
 def _keys(keys: tuple[str, ...], where: str) -> tuple[str, ...]:
     if not keys:
         raise ExpressionError(f"{where} needs at least one state key.")
-    return tuple(check_key(key, where) for key in keys)
+    return tuple(arguments.check_key(key, where) for key in keys)
 
 
 def _fixed(values: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
     """Copy the values, so that the caller's later changes of a list or dict have no effect."""
-    return tuple((key, detached(value)) for key, value in values.items())
+    return tuple((key, delta.detached(value)) for key, value in values.items())
 
 
 def _plain(fn: Any, where: str) -> Any:
@@ -121,12 +111,12 @@ def _plain(fn: Any, where: str) -> Any:
     Raises:
         ArgumentError: `fn` is async, or not a function.
     """
-    return function(plain(fn, where), where)
+    return arguments.function(plain(fn, where), where)
 
 
 def _test(predicate: Predicate | str, where: str) -> Predicate:
     """Return a predicate; a state key becomes the predicate "this key is set and true"."""
-    return observer(_plain(truth_of(predicate, where), where), where)
+    return arguments.observer(_plain(truth_of(predicate, where), where), where)
 
 
 class S(metaclass=Namespace):
@@ -199,7 +189,7 @@ class S(metaclass=Namespace):
             fn: function of the values in order, with `None` for an absent key. Without it, the values are
                 joined as text, one per line, without absent ones.
         """
-        names, target = _keys(keys, "S.merge()"), check_key(into, "S.merge(into=)")
+        names, target = _keys(keys, "S.merge()"), arguments.check_key(into, "S.merge(into=)")
         flag(answer, "S.merge(answer=)")
         combine = None if fn is None else _plain(fn, "S.merge(fn=)")
         return _step(operations.Merge(keys=names, into=target, fn=combine))
@@ -212,8 +202,10 @@ class S(metaclass=Namespace):
             key: the state key.
             fn: a function of the value, or a type that converts it, such as `float`.
         """
-        key = check_key(key, "S.transform()")
-        convert = unary(fn if isinstance(fn, type) else _plain(fn, "S.transform()"), "S.transform()")
+        key = arguments.check_key(key, "S.transform()")
+        convert = arguments.unary(
+            fn if isinstance(fn, type) else _plain(fn, "S.transform()"), "S.transform()"
+        )
         return _step(operations.TransformValue(key=key, fn=convert))
 
     @staticmethod
@@ -227,7 +219,7 @@ class S(metaclass=Namespace):
     @staticmethod
     def fn(fn: TransformFn, *, reads: Iterable[str] = (), writes: Iterable[str] = ()) -> Transform:
         """Run `fn(state) -> dict | None`; declare the keys it reads and writes here, or with `@declares`."""
-        run = function(fn, "S.fn()")
+        run = arguments.function(fn, "S.fn()")
         declared = Access(keys_of(reads, "S.fn()", "reads"), keys_of(writes, "S.fn()", "writes"))
         return _step(
             operations.Fn(fn=run, declared=declared if declared != NO_ACCESS else said(run) or UNKNOWN_ACCESS)
@@ -236,27 +228,30 @@ class S(metaclass=Namespace):
     @staticmethod
     def accumulate(key: str, *, into: str) -> Transform:
         """Append the value at `key` to the list at `into`."""
-        source, target = check_key(key, "S.accumulate()"), check_key(into, "S.accumulate(into=)")
+        source, target = (
+            arguments.check_key(key, "S.accumulate()"),
+            arguments.check_key(into, "S.accumulate(into=)"),
+        )
         return _step(operations.Accumulate(key=source, into=target))
 
     @staticmethod
     def counter(key: str, *, step: float = 1) -> Transform:
         """Add `step` to the number at `key`, which starts at 0."""
         if not isinstance(step, int | float) or isinstance(step, bool) or not isfinite(step):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
-            raise ArgumentError(f"S.counter(step=) takes a number, not {describe(step)}.")
-        return _step(operations.Counter(key=check_key(key, "S.counter()"), step=step))
+            raise ArgumentError(f"S.counter(step=) takes a number, not {arguments.describe(step)}.")
+        return _step(operations.Counter(key=arguments.check_key(key, "S.counter()"), step=step))
 
     @staticmethod
     def history(key: str, *, max_size: int = 10) -> Transform:
         """Append the value at `key` to the list `<key>_history`, which keeps the last `max_size`."""
-        if not positive(max_size):
+        if not arguments.positive(max_size):
             raise ArgumentError(f"S.history(max_size=) takes a positive whole number, not {max_size!r}.")
-        return _step(operations.History(key=check_key(key, "S.history()"), max_size=max_size))
+        return _step(operations.History(key=arguments.check_key(key, "S.history()"), max_size=max_size))
 
     @staticmethod
     def flatten(key: str) -> Transform:
         """Replace the dict at `key` by one key per leaf: `<key>.<path>`. A `None` gets no key."""
-        return _step(operations.Flatten(key=check_key(key, "S.flatten()")))
+        return _step(operations.Flatten(key=arguments.check_key(key, "S.flatten()")))
 
     @staticmethod
     def unflatten() -> Transform:
@@ -266,14 +261,14 @@ class S(metaclass=Namespace):
     @staticmethod
     def zip(*keys: str, into: str) -> Transform:
         """Combine several lists of the same length into one list of rows."""
-        names, target = _keys(keys, "S.zip()"), check_key(into, "S.zip(into=)")
+        names, target = _keys(keys, "S.zip()"), arguments.check_key(into, "S.zip(into=)")
         return _step(operations.Zip(keys=names, into=target))
 
     @staticmethod
     def group_by(key: str, fn: Callable[[Any], Any], *, into: str) -> Transform:
         """Sort the items of the list at `key` into a dict of lists by the text of `fn(item)`."""
-        key, into = check_key(key, "S.group_by()"), check_key(into, "S.group_by(into=)")
-        sort = unary(_plain(fn, "S.group_by()"), "S.group_by()", "a function of an item")
+        key, into = arguments.check_key(key, "S.group_by()"), arguments.check_key(into, "S.group_by(into=)")
+        sort = arguments.unary(_plain(fn, "S.group_by()"), "S.group_by()", "a function of an item")
         return _step(operations.GroupBy(key=key, fn=sort, into=into))
 
     # --- checks: they stop the run ----------------------------------------------------------------
@@ -283,7 +278,7 @@ class S(metaclass=Namespace):
         """Raise `StateGuardError(message)` unless `predicate(state)` holds."""
         test = _test(predicate, "S.guard()")
         if not isinstance(message, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
-            raise ArgumentError(f"S.guard() takes a message as text, not {describe(message)}.")
+            raise ArgumentError(f"S.guard() takes a message as text, not {arguments.describe(message)}.")
         return _step(operations.Guard(test=test, message=message))
 
     @staticmethod
@@ -296,7 +291,7 @@ class S(metaclass=Namespace):
         """Raise `StateGuardError` unless the state matches the fields of a pydantic model."""
         if not isinstance(model, type) or not hasattr(model, "model_fields"):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
             raise ArgumentError(
-                f"S.validate() takes a pydantic model class, not {describe(cast(object, model))}."
+                f"S.validate() takes a pydantic model class, not {arguments.describe(cast(object, model))}."
             )
         return _step(operations.Validate(model=model))
 
@@ -306,7 +301,7 @@ class S(metaclass=Namespace):
     def log(*keys: str, label: str = "") -> Transform:
         """Log these keys, or the whole state, at INFO on `adk_fluent.state`."""
         names = _keys(keys, "S.log()") if keys else ()
-        return _step(operations.Log(keys=names, label=text(label, "S.log(label=)")))
+        return _step(operations.Log(keys=names, label=arguments.text(label, "S.log(label=)")))
 
     @staticmethod
     def identity() -> Transform:
@@ -328,7 +323,7 @@ class S(metaclass=Namespace):
         """Run the transform named by the value at `key`, or none."""
         _keys(tuple(transforms), "S.branch()")
         cases = tuple((value, _steps(expr, "S.branch()")) for value, expr in transforms.items())
-        return _step(operations.Branch(key=check_key(key, "S.branch()"), cases=cases))
+        return _step(operations.Branch(key=arguments.check_key(key, "S.branch()"), cases=cases))
 
     @staticmethod
     def capture(key: str) -> Step:
@@ -336,4 +331,4 @@ class S(metaclass=Namespace):
 
         `C.capture` is the same step; `C.capture_turns` writes several turns.
         """
-        return Step.from_node(CaptureNode(key=check_key(key, "S.capture()")))
+        return Step.from_node(CaptureNode(key=arguments.check_key(key, "S.capture()")))

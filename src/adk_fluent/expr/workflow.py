@@ -1,25 +1,25 @@
-"""Expressions that contain others and that no operator makes: `Race` and `MapOver`.
+"""Expressions that contain others and that no operator makes: `race` and `map_over`.
 
 Those that an operator makes are in `base`, beside the operators.
 """
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from adk_fluent.errors import ArgumentError, ExpressionError
 from adk_fluent.expr.arguments import check_key, positive
-from adk_fluent.expr.base import Expr, lift
+from adk_fluent.expr.base import Expr, Fallback, FanOut, Loop, Pipeline, Until, lift
+from adk_fluent.ir import MapOverNode, RaceNode
 
-# Pickled expressions name these classes in this module:
-from adk_fluent.expr.base import Fallback as Fallback
-from adk_fluent.expr.base import FanOut as FanOut
-from adk_fluent.expr.base import Loop as Loop
-from adk_fluent.expr.base import Pipeline as Pipeline
-from adk_fluent.expr.base import Until as Until
-from adk_fluent.ir.nodes import MapOverNode, RaceNode
+if TYPE_CHECKING:
+    from google.adk.agents.base_agent import BaseAgent as NativeAgent
+
+# Pickled expressions of earlier versions name `Pipeline` and the other classes of `base` in this module.
+__all__ = ["Fallback", "FanOut", "Loop", "MapOver", "Pipeline", "Race", "Until", "map_over", "race"]
 
 T_co = TypeVar("T_co", covariant=True)
+U = TypeVar("U")
 
 
 class Race(Expr[T_co]):
@@ -59,3 +59,44 @@ class MapOver(Expr[T_co]):
                 list_key=key, body=inner, item_key=item_key, output_key=output_key, concurrency=concurrency
             )
         )
+
+
+@overload
+def race(*branches: Expr[U]) -> Race[U]: ...
+@overload
+def race(*branches: Expr[Any] | NativeAgent) -> Race[Any]: ...
+def race(*branches: Any) -> Race[Any]:
+    """Run all branches at once, keep the first that succeeds, and cancel the others.
+
+    Raises:
+        ExpressionError: fewer than two branches.
+    """
+    return Race[Any].of(*branches)
+
+
+@overload
+def map_over(
+    key: str, body: Expr[U], *, item_key: str = "_item", output_key: str = "results", concurrency: int = 5
+) -> MapOver[U]: ...
+@overload
+def map_over(
+    key: str, body: NativeAgent, *, item_key: str = "_item", output_key: str = "results", concurrency: int = 5
+) -> MapOver[Any]: ...
+def map_over(
+    key: str,
+    body: Expr[Any] | NativeAgent,
+    *,
+    item_key: str = "_item",
+    output_key: str = "results",
+    concurrency: int = 5,
+) -> MapOver[Any]:
+    """Run `body` once per item of the list at `key`.
+
+    Args:
+        key: the state key of the list.
+        body: the expression that runs for each item; it reads its item under `item_key`.
+        item_key: the state key of the item, `_item` by default; it exists only while the item runs.
+        output_key: the state key for the list of answers, in the order of the items.
+        concurrency: most items that run at the same time, 5 by default.
+    """
+    return MapOver[Any].of(key, body, item_key, output_key, concurrency)

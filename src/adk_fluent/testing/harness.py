@@ -14,7 +14,7 @@ from adk_fluent.expr.base import Expr
 
 if TYPE_CHECKING:
     from adk_fluent.backends.protocol import Backend
-    from adk_fluent.expr.session import Chat
+    from adk_fluent.expr.conversations import Chat
 
 
 @dataclass(frozen=True, slots=True)
