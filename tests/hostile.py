@@ -75,13 +75,14 @@ class Steps:
         self.spans: list[tuple[int, int]] = []
 
     def over(self, text: str) -> int:
-        """The steps to find every match in a text, and then none."""
-        self.count, self.spans, start = 0, [], 0
+        """The steps to find every match in a text, and then none; two empty ones are never at one place."""
+        self.count, self.spans, start, empty = 0, [], 0, False
         while start <= len(text):
-            end = next(self._match(self._tree, 0, text, start), None)
+            ends = self._match(self._tree, 0, text, start)
+            end = next((each for each in ends if not empty or each > start), None)
             if end is not None:
                 self.spans.append((start, end))
-            start = start + 1 if end is None or end == start else end
+            start, empty = (start + 1, False) if end is None else (end, end == start)
         return self.count
 
     def _match(self, tree: list[_Item], at: int, text: str, position: int) -> Iterator[int]:
