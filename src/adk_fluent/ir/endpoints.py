@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from typing import Final
-from urllib.parse import urlsplit
 
 from adk_fluent.errors import ArgumentError
 
@@ -62,6 +61,8 @@ def place_of_queue(endpoint: str) -> Place:
 
 
 def _has_host(url: str) -> bool:
+    from urllib.parse import urlsplit  # late: most programs name no URL, and it loads ipaddress
+
     try:
         parts = urlsplit(url)
         return bool(parts.hostname) and parts.port != 0
@@ -77,6 +78,8 @@ def is_url(value: object) -> bool:
     """
     if not isinstance(value, str) or "\\" in value:  # some clients read a backslash as a slash
         return False
+    from urllib.parse import urlsplit
+
     try:
         parts = urlsplit(value)
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0

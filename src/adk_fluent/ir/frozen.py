@@ -15,8 +15,6 @@ from inspect import Parameter, Signature
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Self, TypeVar, cast, dataclass_transform
 
-from adk_fluent._redaction import shown
-
 C = TypeVar("C", bound=type)
 V = TypeVar("V")
 
@@ -125,6 +123,10 @@ class Frozen:
             return value
 
     def __repr__(self) -> str:
+        from adk_fluent._redaction import (
+            shown,  # late: it loads hashlib and urllib, which no expression needs
+        )
+
         given = self.__dict__
         said = ", ".join(f"{name}={shown(name, given[name])!r}" for name in self._defaults if name in given)
         return f"{type(self).__qualname__}({said})"

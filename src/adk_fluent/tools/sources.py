@@ -6,7 +6,6 @@ from collections.abc import Callable
 from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from adk_fluent._redaction import safe_url
 from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.execution import PerItem
 from adk_fluent.ir.frozen import Frozen, frozen
@@ -99,6 +98,8 @@ class RemoteTool(AgentTool):
     body: RemoteAgentNode
 
     def __repr__(self) -> str:
+        from adk_fluent._redaction import safe_url
+
         return f"T.a2a({safe_url(self.body.endpoint)!r})"
 
 
@@ -216,6 +217,8 @@ class Mcp(Tool):
     @property
     def address(self) -> str:
         """The address of the server: its URL without secrets, or the command that starts it."""
+        from adk_fluent._redaction import safe_url
+
         if isinstance(self.server, str):
             return safe_url(self.server)
         started: Any = getattr(self.server, "server_params", self.server)
