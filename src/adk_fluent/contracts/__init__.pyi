@@ -87,9 +87,9 @@ from adk_fluent.contracts.issues import UnreadItem as UnreadItem
 from adk_fluent.contracts.issues import UnresolvedTemplateVar as UnresolvedTemplateVar
 from adk_fluent.contracts.issues import Unsupported as Unsupported
 from adk_fluent.contracts.issues import UnusedResource as UnusedResource
-from adk_fluent.contracts.registry import built_in_checks as built_in_checks
-from adk_fluent.contracts.registry import register_checker as register_checker
-from adk_fluent.contracts.registry import unregister_checker as unregister_checker
 from adk_fluent.contracts.report import ContractIssue as ContractIssue
 from adk_fluent.contracts.report import ContractReport as ContractReport
 from adk_fluent.contracts.report import Severity as Severity
+from adk_fluent.contracts.report import built_in_checks as built_in_checks
+from adk_fluent.contracts.report import register_checker as register_checker
+from adk_fluent.contracts.report import unregister_checker as unregister_checker

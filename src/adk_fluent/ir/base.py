@@ -102,6 +102,11 @@ class Node(Frozen):
     @property
     def takes_pieces(self) -> bool:
         """True if it can take an answer in chunks of text."""
+        return self.needs_pieces
+
+    @property
+    def needs_pieces(self) -> bool:
+        """True if it can only take an answer in chunks of text, and not the state."""
         return False
 
     @property

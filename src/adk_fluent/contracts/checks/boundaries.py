@@ -10,8 +10,7 @@ from adk_fluent.analysis.facts import Facts, analyse
 from adk_fluent.analysis.plan import Step
 from adk_fluent.contracts import issues
 from adk_fluent.contracts.findings import finding_about, obstacle_message
-from adk_fluent.contracts.registry import check
-from adk_fluent.contracts.report import ContractIssue
+from adk_fluent.contracts.report import ContractIssue, check
 from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.nodes import RemoteAgentNode, agent_of
 from adk_fluent.ir.state_keys import is_temporary

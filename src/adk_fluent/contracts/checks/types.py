@@ -14,8 +14,7 @@ from adk_fluent.analysis.values.comparisons import always_raises, can_hold
 from adk_fluent.analysis.values.kinds import NUMBERS, fits, kinds, named, shortfall, values_of
 from adk_fluent.contracts.findings import mismatch, nearest, shown_type, type_source
 from adk_fluent.contracts.issues import SchemaViolation, ScopeMismatch, TypeMismatch, UnmetConsumes
-from adk_fluent.contracts.registry import check
-from adk_fluent.contracts.report import ContractIssue, Severity
+from adk_fluent.contracts.report import ContractIssue, Severity, check
 from adk_fluent.ir import execution
 from adk_fluent.ir.base import UNSET, walk
 from adk_fluent.ir.nodes import RouteNode, agent_of

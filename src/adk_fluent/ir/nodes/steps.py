@@ -93,7 +93,7 @@ class TransformNode(Node):
         return self.fn.says if shown and isinstance(self.fn, TransformSpec) else None
 
     @property
-    def takes_pieces(self) -> bool:
+    def needs_pieces(self) -> bool:
         """True if its function takes an answer in chunks: its parameter is an `AsyncIterator[str]`."""
         return not isinstance(self.fn, TransformSpec) and takes_pieces(self.fn)
 
