@@ -20,7 +20,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from adk_fluent.analysis.plan import Step, may_hand_over
-from adk_fluent.analysis.values.comparisons import exhaustive
+from adk_fluent.analysis.values.kinds import exhaustive
 from adk_fluent.ir import execution
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.nodes import AgentNode, agent_of

@@ -9,7 +9,7 @@ all run; there, one certain write is enough, unless another branch may remove th
 A fact never changes after it is stored. Each has a `tick`, a number that grows: it tells whether a fact is
 older than a step that may have written anything.
 
-A fact also notes the direct sources of its value (`Sources`). `provenance.authors_of` follows these notes
+A fact also notes the direct sources of its value (`Sources`). `data_flow.authors_of` follows these notes
 later, and only if a check asks for the authors of a value. The notes of a loop may lead back to themselves.
 """
 

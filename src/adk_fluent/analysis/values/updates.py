@@ -32,25 +32,7 @@ from adk_fluent.ir.functions import access, said, shown_around, shown_by
 from adk_fluent.ir.nodes import AgentNode
 from adk_fluent.ir.predicates import Match
 from adk_fluent.ir.state_keys import NO_SIGHTINGS, Sightings, is_session_scoped
-from adk_fluent.state.effects import (
-    AtOnce,
-    Copies,
-    Defaults,
-    Effect,
-    Holds,
-    Keeps,
-    MayWrite,
-    Needs,
-    OneOf,
-    Packs,
-    Removes,
-    Sets,
-    Transform,
-    Unpacks,
-    Writes,
-    WritesAnything,
-    effects_of,
-)
+from adk_fluent.state import effects
 
 # --- callbacks, tools, failures and pauses --------------------------------------------------------
 
@@ -121,23 +103,23 @@ def maybe_write(state: Knowledge, step: Step, seen: Sightings, *, always: bool =
 
 def record_failure(keys: StepKeys, state: Knowledge, child: Step, step: Step) -> None:
     """Record that a child may have done any part of its effects before it failed or was stopped."""
-    effects = keys.effects(child)
-    if effects.pauses is not None:
-        record_pause(effects.pauses, state)
-    for key, writer in effects.writes.items():
+    done = keys.effects(child)
+    if done.pauses is not None:
+        record_pause(done.pauses, state)
+    for key, writer in done.writes.items():
         made = Fact(PRESENT, (writer,), of=(WrittenIn(child, key),))
         state.maybe(key, made, Why("fallback", step, (writer,)))
-    removed = dict(effects.removes)
-    if effects.clears is not None:
-        removed = {**dict.fromkeys(state.session_keys(), effects.clears), **removed}
+    removed = dict(done.removes)
+    if done.clears is not None:
+        removed = {**dict.fromkeys(state.session_keys(), done.clears), **removed}
     for key, writer in removed.items():
         fact = state.get(key)
         if not fact.mask & ABSENT:
             made = fact.with_mask(fact.mask | ABSENT, Why("fallback", step, fact.writers))
             made.removed_by = writer
             state.set(key, made)
-    if effects.unknown is not None:
-        state.forget(effects.unknown)
+    if done.unknown is not None:
+        state.forget(done.unknown)
 
 
 def record_boundary(step: Step, state: Knowledge) -> None:
@@ -180,33 +162,33 @@ Before = Mapping[str, Fact]
 """The facts before the operation, for the keys that it reads to make new values."""
 
 
-def apply_transform(state: Knowledge, step: Step, node: Transform) -> None:
+def apply_transform(state: Knowledge, step: Step, node: effects.Transform) -> None:
     """Record the effects of the operation `node`, which `step` runs."""
-    effects = effects_of(node)
-    before = {key: state.get(key) for effect in effects for key in effect.sources}
-    for effect in effects:
+    found = effects.effects_of(node)
+    before = {key: state.get(key) for effect in found for key in effect.sources}
+    for effect in found:
         EFFECTS[type(effect)](state, step, effect, before)
 
 
 # --- single keys ----------------------------------------------------------------------------------
 
 
-def _needs(state: Knowledge, step: Step, effect: Needs, before: Before) -> None:
+def _needs(state: Knowledge, step: Step, effect: effects.Needs, before: Before) -> None:
     state.mark_present(effect.key)
 
 
-def _holds(state: Knowledge, step: Step, effect: Holds, before: Before) -> None:
+def _holds(state: Knowledge, step: Step, effect: effects.Holds, before: Before) -> None:
     assume(state, effect.test)
 
 
-def _sets(state: Knowledge, step: Step, effect: Sets, before: Before) -> None:
+def _sets(state: Knowledge, step: Step, effect: effects.Sets, before: Before) -> None:
     if effect.value is None:
         state.set(effect.key, Fact(ABSENT | REMOVED, removed_by=step))
     else:
         state.set(effect.key, written_fact(step, effect.type_of(effect.key), of=()))
 
 
-def _defaults(state: Knowledge, step: Step, effect: Defaults, before: Before) -> None:
+def _defaults(state: Knowledge, step: Step, effect: effects.Defaults, before: Before) -> None:
     was = state.get(effect.key)
     if was.mask & STATUS == PRESENT or effect.value is None:
         return
@@ -216,17 +198,17 @@ def _defaults(state: Knowledge, step: Step, effect: Defaults, before: Before) ->
     state.set(effect.key, Fact(PRESENT, writers, was.text_of, kind, of=made_of))
 
 
-def _writes(state: Knowledge, step: Step, effect: Writes, before: Before) -> None:
+def _writes(state: Knowledge, step: Step, effect: effects.Writes, before: Before) -> None:
     sources = (ANYBODY,) if effect.of is None else tuple(before[key] for key in effect.of)
     state.set(effect.key, written_fact(step, effect.type, of=sources))
 
 
-def _may_write(state: Knowledge, step: Step, effect: MayWrite, before: Before) -> None:
+def _may_write(state: Knowledge, step: Step, effect: effects.MayWrite, before: Before) -> None:
     sources = (ANYBODY,) if effect.of is None else tuple(before[key] for key in effect.of)
     state.maybe(effect.key, written_fact(step, effect.type, of=sources), Why("source", step, (step,)))
 
 
-def _copies(state: Knowledge, step: Step, effect: Copies, before: Before) -> None:
+def _copies(state: Knowledge, step: Step, effect: effects.Copies, before: Before) -> None:
     """Write a copy, which is present only if its source was."""
     value = before[effect.source]
     if effect.type is not None:
@@ -251,22 +233,22 @@ def _perhaps(copied: Fact, was: Fact) -> Fact:
     return Fact(PRESENT | UNKNOWN, writers, texts, kind, of=(copied, was), lost=was.lost)
 
 
-def _removes(state: Knowledge, step: Step, effect: Removes, before: Before) -> None:
+def _removes(state: Knowledge, step: Step, effect: effects.Removes, before: Before) -> None:
     state.remove(effect.key, step)
 
 
 # --- many keys ------------------------------------------------------------------------------------
 
 
-def _keeps(state: Knowledge, step: Step, effect: Keeps, before: Before) -> None:
+def _keeps(state: Knowledge, step: Step, effect: effects.Keeps, before: Before) -> None:
     state.clear(step, effect.keys)
 
 
-def _writes_anything(state: Knowledge, step: Step, effect: WritesAnything, before: Before) -> None:
+def _writes_anything(state: Knowledge, step: Step, effect: effects.WritesAnything, before: Before) -> None:
     state.forget(step)
 
 
-def _unpacks(state: Knowledge, step: Step, effect: Unpacks, before: Before) -> None:
+def _unpacks(state: Knowledge, step: Step, effect: effects.Unpacks, before: Before) -> None:
     was = state.get(effect.key)
     if was.mask & STATUS == ABSENT:
         return
@@ -274,7 +256,7 @@ def _unpacks(state: Knowledge, step: Step, effect: Unpacks, before: Before) -> N
     state.set(effect.key, Fact(was.mask | ABSENT | REMOVED, was.writers, removed_by=step, of=was.of))
 
 
-def _packs(state: Knowledge, step: Step, effect: Packs, before: Before) -> None:
+def _packs(state: Knowledge, step: Step, effect: effects.Packs, before: Before) -> None:
     for key in state.session_keys():
         root, dot, _ = key.partition(".")
         if not dot:
@@ -292,12 +274,12 @@ def _packs(state: Knowledge, step: Step, effect: Packs, before: Before) -> None:
 # --- operations that run other operations ---------------------------------------------------------
 
 
-def _apply_all(state: Knowledge, step: Step, nodes: tuple[Transform, ...]) -> None:
+def _apply_all(state: Knowledge, step: Step, nodes: tuple[effects.Transform, ...]) -> None:
     for node in nodes:
         apply_transform(state, step, node)
 
 
-def _one_of(state: Knowledge, step: Step, effect: OneOf, before: Before) -> None:
+def _one_of(state: Knowledge, step: Step, effect: effects.OneOf, before: Before) -> None:
     forks: list[Knowledge] = []
     for test, nodes in effect.ways:
         fork = state.fork()
@@ -306,7 +288,7 @@ def _one_of(state: Knowledge, step: Step, effect: OneOf, before: Before) -> None
     state.join(forks, "branch", step, or_none=True)
 
 
-def _at_once(state: Knowledge, step: Step, effect: AtOnce, before: Before) -> None:
+def _at_once(state: Knowledge, step: Step, effect: effects.AtOnce, before: Before) -> None:
     """Run all operations on the same input; the writes and removals of a replacement win over a delta."""
     deltas: dict[str, Fact] = {}
     forks: list[Knowledge] = []
@@ -360,20 +342,20 @@ def with_assumption(state: Knowledge, test: object, work: Callable[[], None]) ->
         del state.facts[key]
 
 
-EFFECTS: Final[Mapping[type[Effect], Callable[[Knowledge, Step, Any, Before], None]]] = {
-    Needs: _needs,
-    Holds: _holds,
-    Sets: _sets,
-    Defaults: _defaults,
-    Writes: _writes,
-    MayWrite: _may_write,
-    Copies: _copies,
-    Removes: _removes,
-    Keeps: _keeps,
-    WritesAnything: _writes_anything,
-    Unpacks: _unpacks,
-    Packs: _packs,
-    OneOf: _one_of,
-    AtOnce: _at_once,
+EFFECTS: Final[Mapping[type[effects.Effect], Callable[[Knowledge, Step, Any, Before], None]]] = {
+    effects.Needs: _needs,
+    effects.Holds: _holds,
+    effects.Sets: _sets,
+    effects.Defaults: _defaults,
+    effects.Writes: _writes,
+    effects.MayWrite: _may_write,
+    effects.Copies: _copies,
+    effects.Removes: _removes,
+    effects.Keeps: _keeps,
+    effects.WritesAnything: _writes_anything,
+    effects.Unpacks: _unpacks,
+    effects.Packs: _packs,
+    effects.OneOf: _one_of,
+    effects.AtOnce: _at_once,
 }
 """The function that applies each class of effect."""

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from adk_fluent.analysis.facts import Facts, analyse, known_type
 from adk_fluent.analysis.plan import Step, branch_names
-from adk_fluent.analysis.values.comparisons import covering_tests, covers, exhaustive
-from adk_fluent.analysis.values.kinds import TEXT, kinds
+from adk_fluent.analysis.values.kinds import TEXT, covering_tests, covers, exhaustive, kinds
 from adk_fluent.contracts.issues import LoopRunsToLimit, RouteWithoutOtherwise, UnreachableBranch, UnreadItem
 from adk_fluent.contracts.report import ContractIssue, Severity, check
 from adk_fluent.ir.base import Node
