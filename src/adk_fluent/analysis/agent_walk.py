@@ -92,7 +92,7 @@ class ModelWalk:
         given = node.given
         self._listen(step, state)
         if "before_agent_callback" in given:
-            updates.call_functions(state, step, given["before_agent_callback"])
+            updates.apply_callbacks(state, step, given["before_agent_callback"])
         early: list[Read] = []
         late: list[Read] = []
         last: list[Read] = []
@@ -104,7 +104,7 @@ class ModelWalk:
             self._use_tools(step, state, early)
         for name in ("before_model_callback", "after_model_callback"):
             if name in given:
-                updates.call_functions(state, step, given[name])
+                updates.apply_callbacks(state, step, given[name])
         for read in late:
             read.add_fact(state.look(read.key))
         may_leave = bool(node.tools) and ends_loops(node.tools)
@@ -122,7 +122,7 @@ class ModelWalk:
         for read in last:
             read.add_fact(state.look(read.key))
         if "after_agent_callback" in given:
-            updates.call_functions(state, step, given["after_agent_callback"])
+            updates.apply_callbacks(state, step, given["after_agent_callback"])
 
     def _read_for_request(self, step: Step, state: Knowledge, reads: list[Read]) -> None:
         """Add to each read of an agent's request the fact about its key."""
@@ -134,8 +134,8 @@ class ModelWalk:
         stops = step.node.may_pause
         if stops:
             updates.record_pause(step, state)
-            updates.call_functions(state, step, step.node.given.get("before_agent_callback", ()))
-        updates.use_tools(state, step, step.node)
+            updates.apply_callbacks(state, step, step.node.given.get("before_agent_callback", ()))
+        updates.apply_tools(state, step, step.node)
         if stops:
             self._read_for_request(step, state, reads)
 
@@ -291,7 +291,7 @@ class ModelWalk:
         for key in sorted(node.declared.writes) if node.declared is not None else ():
             state.set(key, written_fact(step, of=(ANYBODY,)))
         skipped = getattr(node.native.value, "before_agent_callback", None)  # it may answer instead
-        updates.maybe_write(state, step, node.seen, always=not skipped)
+        updates.apply_sightings(state, step, node.seen, always=not skipped)
         self.speak(step, state)
 
 

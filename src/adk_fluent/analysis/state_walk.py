@@ -100,7 +100,7 @@ class _Walk(TransferWalk):
         if annotations is not NO_ANNOTATIONS and annotations.boundary is not None:
             updates.record_boundary(step, state)
         if annotations.middleware:
-            updates.call_hooks(state, step)
+            updates.apply_middleware(state, step)
         if state.conversation.edges and not isinstance(step.node.runs, _PASSING):
             self._note_stream(step, state)
         if step in self.restarting:
@@ -134,7 +134,7 @@ class _Walk(TransferWalk):
     def transform(self, step: Step, state: Knowledge) -> None:
         self.reads(step, state)
         updates.apply_transform(state, step, step.node)
-        updates.maybe_write(state, step, step.node.seen, always=True)
+        updates.apply_sightings(state, step, step.node.seen, always=True)
 
     def step(self, step: Step, state: Knowledge) -> None:
         """Pass a step that only reads and writes keys."""
