@@ -41,7 +41,6 @@ from adk_fluent.analysis.values.key_effects import StepKeys
 from adk_fluent.ir.annotations import EdgeSemantics
 from adk_fluent.ir.execution import InOrder
 from adk_fluent.ir.keys import KeyRead, Level, Via
-from adk_fluent.ir.nodes import CaptureNode
 from adk_fluent.ir.passage import Passage
 
 
@@ -110,8 +109,7 @@ def _own_words(step: Step, key: str) -> Sources:
     """The sources of the value that a step writes to a key, without the facts at that step."""
     if step.is_model and step.node.output_key == key:
         return (step,)
-    # Only a capture copies what others said without a change.
-    return capture_sources(step.node) if isinstance(step.node, CaptureNode) else (ANYBODY,)
+    return capture_sources(step.node)
 
 
 def _speakers_in(step: Step, steps: list[Step]) -> Sources:

@@ -115,6 +115,21 @@ class Node(Frozen):
         return None
 
     @property
+    def copies_user(self) -> bool:
+        """True if it copies the last message of the user into state unchanged."""
+        return False
+
+    @property
+    def copied_turns(self) -> int | None:
+        """The number of turns of the conversation that it copies into state; `None` if it copies no turn."""
+        return None
+
+    @property
+    def unsent_inputs(self) -> tuple[str, ...]:
+        """The fields that an agent in another process requires as input, and that the node does not send."""
+        return ()
+
+    @property
     def may_pause(self) -> bool:
         """True if a run may pause at the node itself until a person answers."""
         return False

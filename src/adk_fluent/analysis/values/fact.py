@@ -25,7 +25,7 @@ from typing import Final, Literal, get_args, get_origin
 
 from adk_fluent.analysis.plan import Step
 from adk_fluent.analysis.values.kinds import values_of
-from adk_fluent.ir.nodes import CaptureNode
+from adk_fluent.ir.base import Node
 from adk_fluent.ir.state_keys import is_shared
 
 
@@ -82,9 +82,9 @@ Sources = tuple[object, ...]
 """The sources of a value: objects of `Fact`, `Step` (an agent's words), and the classes above."""
 
 
-def capture_sources(node: CaptureNode) -> Sources:
-    """The sources of the value that a capture writes."""
-    return (Person.USER,) if node.turns is None else (ANYBODY,)
+def capture_sources(node: Node) -> Sources:
+    """The sources of the value that a capture writes; for any other node, anybody."""
+    return (Person.USER,) if node.copies_user else (ANYBODY,)
 
 
 PRESENT: Final = 1

@@ -151,6 +151,14 @@ class CaptureNode(Node):
     turns: int | None = None
 
     @property
+    def copies_user(self) -> bool:
+        return self.turns is None
+
+    @property
+    def copied_turns(self) -> int | None:
+        return self.turns
+
+    @property
     def key_writes(self) -> tuple[str, ...]:
         return (self.key,)
 
