@@ -20,7 +20,7 @@ EXPORTS: Final[Mapping[str, Mapping[str, str]]] = {
 def render_exports(package: Path) -> str:
     """Render the table for each module below `package` that calls `lazy(__name__)`.
 
-    The imports below `if TYPE_CHECKING:` say where each name is defined: type checkers read them there.
+    The module's stub says where each public name is defined: type checkers read it there.
     """
     lines: list[str] = []
     for module, homes in sorted(_modules(package)):
@@ -32,18 +32,23 @@ def render_exports(package: Path) -> str:
 
 def _modules(package: Path) -> Iterator[tuple[str, Mapping[str, str]]]:
     for path in package.rglob("*.py"):
-        text = path.read_text(encoding="utf-8")
-        if "= lazy(__name__)" in text:
+        if is_lazy(path):
             parts = path.relative_to(package.parent).with_suffix("").parts
-            yield ".".join(parts).removesuffix(".__init__"), _homes(text)
+            module = ".".join(parts).removesuffix(".__init__")
+            yield module, public_names(path.with_suffix(".pyi"), module)
 
 
-def _homes(text: str) -> Mapping[str, str]:
-    blocks = (node.body for node in ast.parse(text).body if isinstance(node, ast.If))
-    imports = (node for body in blocks for node in body if isinstance(node, ast.ImportFrom))
-    return {
-        alias.name: str(node.module)
-        for node in imports
-        if str(node.module).startswith("adk_fluent.")
-        for alias in node.names
-    }
+def is_lazy(path: Path) -> bool:
+    """True if a module imports its public names on first use."""
+    return "= lazy(__name__)" in path.read_text(encoding="utf-8")
+
+
+def public_names(stub: Path, module: str) -> Mapping[str, str]:
+    """The names in the stub of `module`, each with the module that defines it."""
+    found: dict[str, str] = {}
+    for node in ast.parse(stub.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.ImportFrom):
+            found |= dict.fromkeys((alias.name for alias in node.names), str(node.module))
+        elif isinstance(node, ast.AnnAssign):
+            found[ast.unparse(node.target)] = module
+    return found

@@ -11,6 +11,8 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Any, Final
 
+from .render_exports import is_lazy, public_names
+
 PAGE: Final = Path("docs/contribute/internals.md")
 BEGIN: Final = "<!-- packages: `python -m codegen write` writes this part -->"
 END: Final = "<!-- end of packages -->"
@@ -118,6 +120,8 @@ def _interface(root: Path, package: str) -> str:
 
 
 def _names(module: Path) -> list[str]:
+    if is_lazy(module):
+        return sorted(public_names(module.with_suffix(".pyi"), module.parent.name))
     return list(_listed(ast.parse(module.read_text(encoding="utf-8"))))
 
 

@@ -8,12 +8,19 @@ from typing import Any
 
 import griffe
 
+from adk_fluent._exports import EXPORTS
+
 
 class Doctests(griffe.Extension):
     """Puts a fence around each doctest, which Markdown would take for quotations.
 
     Where Python is told the signature by `__signature__`, the page has that one, with its docstring.
     """
+
+    def on_module(self, *, mod: griffe.Module, **_: Any) -> None:
+        """List the public names of a lazy module, whose `__all__` is made at run time."""
+        if mod.path in EXPORTS:
+            mod.exports = [*sorted(EXPORTS[mod.path])]
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
         """Change the docstring of a module, class, function or attribute."""

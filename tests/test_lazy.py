@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import compileall
 import importlib
 import shutil
@@ -76,6 +77,15 @@ def test_the_table_has_every_public_name_of_a_lazy_package() -> None:
     for module in EXPORTS:
         package = importlib.import_module(module)
         assert not [name for name in package.__all__ if not hasattr(package, name)]
+
+
+def test_type_checkers_see_each_public_name() -> None:
+    """The stub of a lazy module imports each name `as` itself: without that, a type checker hides it."""
+    for module, homes in EXPORTS.items():
+        stub = Path(str(importlib.import_module(module).__file__)).with_suffix(".pyi")
+        imports = [node for node in ast.parse(stub.read_text()).body if isinstance(node, ast.ImportFrom)]
+        shown = [alias.asname for node in imports for alias in node.names]
+        assert sorted(map(str, shown)) == sorted(name for name in homes if homes[name] != module), module
 
 
 @pytest.mark.parametrize("name", ["issues", "checks", "__wrapped__"])

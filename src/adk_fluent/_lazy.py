@@ -1,6 +1,7 @@
 """Lazy packages: their public names are imported when they are first used.
 
-A lazy package imports its names below `if TYPE_CHECKING:` only, and takes its `__getattr__` from `lazy`.
+The stub beside a lazy module (`__init__.pyi`) imports its public names; type checkers and editors read it.
+The module itself takes its `__getattr__`, `__all__` and `__dir__` from `lazy`.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from adk_fluent._exports import EXPORTS
 def lazy(module: str) -> Callable[[str], object]:
     """Return a module's `__getattr__`, which imports a name from the module that defines it.
 
-    The module imports its names below `if TYPE_CHECKING:`; `python -m codegen write` makes a table of them,
-    so no source is read at run time.
+    The module also gets its `__all__` and `__dir__`. The names are those of its stub: `python -m codegen
+    write` makes a table of them, so no source is read at run time.
     """
+    public = sorted(EXPORTS[module])
 
     def get(name: str) -> object:
         home = EXPORTS[module].get(name)
@@ -29,9 +31,8 @@ def lazy(module: str) -> Callable[[str], object]:
                 raise AttributeError(f"{module} has no {name!r}")
             from difflib import get_close_matches  # this module is below `spelling`
 
-            known: list[str] = modules[module].__all__
-            near = get_close_matches(name, known, n=1, cutoff=0.65)
-            hint = f". Did you mean {near[0]!r}?" if near else f"; it has {', '.join(known)}."
+            near = get_close_matches(name, public, n=1, cutoff=0.65)
+            hint = f". Did you mean {near[0]!r}?" if near else f"; it has {', '.join(public)}."
             raise AttributeError(f"{module} has no {name!r}{hint}")
         value = getattr(
             __import__(home, fromlist=(name,)), name
@@ -39,7 +40,7 @@ def lazy(module: str) -> Callable[[str], object]:
         setattr(modules[module], name, value)
         return value
 
-    vars(modules[module])["__dir__"] = partial(listing, module)
+    vars(modules[module]).update(__all__=public, __dir__=partial(listing, module))
     return get
 
 

@@ -7,10 +7,10 @@ from weakref import WeakKeyDictionary
 
 import pytest
 
-from adk_fluent.contracts import registry
+from adk_fluent.contracts import report
 
 
 @pytest.fixture(autouse=True)
 def nothing_is_known_yet(monkeypatch: pytest.MonkeyPatch) -> None:
     """No finding of another test is given again."""
-    monkeypatch.setattr(registry, "_found", WeakKeyDictionary[Any, Any]())
+    monkeypatch.setattr(report, "_found", WeakKeyDictionary[Any, Any]())

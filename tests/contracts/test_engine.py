@@ -7,7 +7,7 @@ from typing import Literal
 import pytest
 
 from adk_fluent import Agent, C, FanOut, Loop, Pipeline, Route, S, loop_until, race, transfer
-from adk_fluent.analysis.dead_writes import PASS
+from adk_fluent.analysis.dead_writes import VISITORS
 from adk_fluent.analysis.state_walk import COMPOSITES, LEAVES, flow_of
 from adk_fluent.expr.base import Expr
 from adk_fluent.inspection import llm_anatomy
@@ -33,7 +33,7 @@ def heard(expression: Expr[object], listener: str) -> dict[str, bool]:
 
 def test_every_way_to_run_children_is_known() -> None:
     """The walks pass every node by how it runs its children; what runs none is passed by its type."""
-    assert {*COMPOSITES, Leaf} == set(PASS) == set(WAYS)
+    assert {*COMPOSITES, Leaf} == set(VISITORS) == set(WAYS)
     assert all(leaf in NODE_TYPES and leaf.runs is Node.runs for leaf in LEAVES)
 
 

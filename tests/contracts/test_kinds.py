@@ -12,8 +12,7 @@ from typing import Annotated, Any, Literal, NewType, TypedDict
 import pytest
 from pydantic import BaseModel, Field, RootModel
 
-from adk_fluent.analysis.values.comparisons import always_raises, can_hold
-from adk_fluent.analysis.values.kinds import fits, kinds, named, values_of
+from adk_fluent.analysis.values.kinds import always_raises, can_hold, fits, kinds, named, values_of
 from adk_fluent.ir import Match
 
 

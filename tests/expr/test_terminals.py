@@ -173,9 +173,11 @@ def test_did_you_mean(word: str, known: Any, hint: str) -> None:
 
 def test_the_package_names_what_it_has() -> None:
     """Every public name can be imported, `dir` lists them, and another name is refused with the list."""
-    for name in adk_fluent.__all__:
+    names = dir(adk_fluent)
+    assert {"Agent", "S", "__version__"} < set(names)
+    for name in names:
         assert getattr(adk_fluent, name) is not None
-    assert set(dir(adk_fluent)) == set(adk_fluent.__all__)
+    assert names == vars(adk_fluent)["__all__"]
     with pytest.raises(AttributeError, match=r"^adk_fluent has no 'Agnet'\. Did you mean 'Agent'"):
         attrgetter("Agnet")(adk_fluent)
 

@@ -6,17 +6,6 @@ and explanations read these facts. The package may import `ir`, `state` and `con
 backend. Read `facts.Facts` first, then `state_walk.flow_of`.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from adk_fluent._lazy import lazy
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from adk_fluent.analysis.facts import Facts, analyse
-
-__getattr__: Callable[[str], object] = lazy(__name__)
-
-__all__ = ["Facts", "analyse"]
+__getattr__ = lazy(__name__)

@@ -1,7 +1,15 @@
 """The artifacts that exist when a step runs, found by one walk over the tree in the order of the steps.
 
-At the start of a run nothing is known about artifacts: earlier runs, other sessions of the user, uploads and
-tools may have left any. So a file that no step saves is `UNKNOWN`, not absent as a state key would be.
+Idea: for each file, the walk carries the set of possibilities: `PRESENT`, `ABSENT`, `UNKNOWN`. A step that
+saves or deletes a file changes the set. After a choice, the set is the union over the branches. A branch that
+runs beside others also gets all their possible changes, whatever their order (`changes_in`).
+
+Invariant: the set holds every possibility of every run that reaches the step. So `{PRESENT}` and `{ABSENT}`
+are proofs. Where the order is unknown (loops, transfers, parallel branches), possibilities are only added.
+
+Why not use the facts about state keys? At the start of a run nothing is known about artifacts: earlier runs,
+other sessions of the user, uploads and tools may have left any. So a file that no step saves is `UNKNOWN`,
+not absent as a state key would be.
 """
 
 from __future__ import annotations
@@ -17,9 +25,9 @@ from adk_fluent.ir import execution
 from adk_fluent.ir.keys import ANY_FILE, ArtifactUse
 from adk_fluent.ir.nodes import agent_of
 
-_MARKS: Final = {"saves": PRESENT, "deletes": ABSENT}
+_RESULTS: Final = {"saves": PRESENT, "deletes": ABSENT}
 
-Known = dict[str, int]
+FileStates = dict[str, int]
 """File → the set of `PRESENT`, `ABSENT` and `UNKNOWN` that are possible; `UNKNOWN` for files not in it."""
 
 
@@ -56,7 +64,7 @@ class FileFlow:
     deleters: dict[str, list[Step]] = field(default_factory=dict[str, "list[Step]"])
     anything: list[Step] = field(default_factory=list[Step])
     reads: list[FileRead] = field(default_factory=list[FileRead])
-    before: dict[Step, Known] = field(default_factory=dict[Step, Known])
+    before: dict[Step, FileStates] = field(default_factory=dict[Step, FileStates])
 
     def sources(self, read: FileRead) -> list[Step]:
         """The other steps whose version of the artifact a read may get, in order."""
@@ -90,15 +98,15 @@ def file_flow(states: Flow) -> FileFlow:
 
 def _may_precede(step: Step, other: Step) -> bool:
     """True if a step may have run when another one does: before it, in an earlier round, or beside it."""
-    both = next(around for around in (other, *other.above()) if around.index <= step.index < around.end)
+    common = next(around for around in (other, *other.above()) if around.index <= step.index < around.end)
     if any(
         isinstance(around.node.runs, (execution.Repeated, execution.PerItem))
-        for around in (both, *both.above())
+        for around in (common, *common.above())
     ):
         return True
-    return both.node.runs.separate_branches or (
+    return common.node.runs.separate_branches or (
         step.index < other.index
-        and not isinstance(both.node.runs, (execution.FirstMatch, execution.OnFailure))
+        and not isinstance(common.node.runs, (execution.FirstMatch, execution.OnFailure))
     )
 
 
@@ -106,163 +114,165 @@ class _ArtifactWalk:
     """The walk.
 
     Attributes:
-        jumps: true if the tree has transfers: they may skip or repeat any step, so nothing is certain.
-        beside: the possible changes by branches that run at the same time, outermost first.
+        has_transfers: true if a transfer may skip or repeat any step, so nothing is certain.
+        parallel_changes: the possible changes by branches that run at the same time, outermost first.
     """
 
     def __init__(self, flow: FileFlow, states: Flow) -> None:
         self.flow = flow
         self.plan: Plan = states.plan
         self.reachable = states.visits.keys()
-        self.jumps = any(isinstance(step.node.runs, execution.HandOver) for step in self.plan.steps)
-        self.beside: list[Known] = []
-        self._found: dict[tuple[Step, ArtifactUse], FileRead] = {}
-        self._touched: dict[Step, Known] = {}
+        self.has_transfers = any(isinstance(step.node.runs, execution.HandOver) for step in self.plan.steps)
+        self.parallel_changes: list[FileStates] = []
+        self._reads: dict[tuple[Step, ArtifactUse], FileRead] = {}
+        self._changes: dict[Step, FileStates] = {}
 
-    def visit(self, step: Step, known: Known) -> None:
-        """Pass a step: note the files that it reads, then change `known` to the knowledge after the step."""
+    def visit(self, step: Step, files: FileStates) -> None:
+        """Pass a step: note the files that it reads, then change `files` to the states after the step."""
         if step not in self.reachable:
             return
-        self._add_parallel_changes(known)
+        self._add_parallel_changes(files)
         before = self.flow.before.get(step)
-        self.flow.before[step] = dict(known) if before is None else _either([before, known])
-        PASS[type(step.node.runs)](self, step, known)
+        self.flow.before[step] = dict(files) if before is None else _union([before, files])
+        VISITORS[type(step.node.runs)](self, step, files)
 
-    def _add_parallel_changes(self, known: Known) -> None:
+    def _add_parallel_changes(self, files: FileStates) -> None:
         """Add the possible changes by parallel branches and transfers."""
-        for touched in self.beside:
-            _blend(known, touched)
-        if self.jumps:
-            _blend(known, self.touched(self.plan.root))
-            _blend(known, dict.fromkeys(self.flow.names, UNKNOWN))
+        for changes in self.parallel_changes:
+            _add_changes(files, changes)
+        if self.has_transfers:
+            _add_changes(files, self.changes_in(self.plan.root))
+            _add_changes(files, dict.fromkeys(self.flow.names, UNKNOWN))
 
-    def visit_beside(self, child: Step, known: Known, others: Iterable[Step]) -> None:
+    def visit_in_parallel(self, child: Step, files: FileStates, others: Iterable[Step]) -> None:
         """Visit a branch that runs at the same time as others."""
-        touched: Known = {}
+        changes: FileStates = {}
         for other in others:
-            for name, mark in self.touched(other).items():
-                touched[name] = touched.get(name, 0) | mark
-        self.beside.append(touched)
-        self.visit(child, known)
-        self.beside.pop()
+            for name, change in self.changes_in(other).items():
+                changes[name] = changes.get(name, 0) | change
+        self.parallel_changes.append(changes)
+        self.visit(child, files)
+        self.parallel_changes.pop()
 
-    def uses(self, step: Step, known: Known) -> None:
+    def apply_uses(self, step: Step, files: FileStates) -> None:
         """Apply the reads and changes of the step itself, in order."""
         node = step.node
         for use in node.artifact_uses():
-            self._add_parallel_changes(known)
+            self._add_parallel_changes(files)
             if use.how == "reads":
-                self._read(step, use, known)
+                self._read(step, use, files)
             else:
-                mark = _MARKS[use.how]
-                for name in self._named_by(use):
-                    certain = use.certain and use.filename != ANY_FILE and _is_sure(step)
-                    known[name] = mark if certain else known.get(name, UNKNOWN) | mark
+                result = _RESULTS[use.how]
+                for name in self._files_of(use):
+                    certain = use.certain and use.filename != ANY_FILE and _is_certain(step)
+                    files[name] = result if certain else files.get(name, UNKNOWN) | result
         if _may_do_anything(step):
             for name in self.flow.names:
-                known[name] = known.get(name, UNKNOWN) | UNKNOWN
+                files[name] = files.get(name, UNKNOWN) | UNKNOWN
 
-    def _named_by(self, use: ArtifactUse) -> tuple[str, ...]:
+    def _files_of(self, use: ArtifactUse) -> tuple[str, ...]:
         """The files that a use may concern."""
         return self.flow.names if use.filename == ANY_FILE else (use.filename,)
 
-    def _read(self, step: Step, use: ArtifactUse, known: Known) -> None:
+    def _read(self, step: Step, use: ArtifactUse, files: FileStates) -> None:
         if use.filename == ANY_FILE:
             return
-        read = self._found.get((step, use))
+        read = self._reads.get((step, use))
         if read is None:
-            read = self._found[step, use] = FileRead(step, use)
+            read = self._reads[step, use] = FileRead(step, use)
             self.flow.reads.append(read)
-        mask = known.get(use.filename, UNKNOWN)
+        mask = files.get(use.filename, UNKNOWN)
         read.mask |= mask
-        if use.certain and use.level == "required" and _is_sure(step):
-            known[use.filename] = PRESENT  # without the file, the run has ended here
+        if use.certain and use.level == "required" and _is_certain(step):
+            files[use.filename] = PRESENT  # without the file, the run has ended here
 
-    def touched(self, step: Step) -> Known:
+    def changes_in(self, step: Step) -> FileStates:
         """The possible changes of each file inside a step: `PRESENT` if saved, `ABSENT` if deleted."""
-        found = self._touched.get(step)
-        if found is None:
-            found = self._touched[step] = self._touches(step)
-        return found
+        changes = self._changes.get(step)
+        if changes is None:
+            changes = self._changes[step] = self._find_changes(step)
+        return changes
 
-    def _touches(self, step: Step) -> Known:
-        found: Known = {}
+    def _find_changes(self, step: Step) -> FileStates:
+        changes: FileStates = {}
         for inner in step.walk(self.plan.steps):
             for use in inner.node.artifact_uses():
-                for name in self._named_by(use) if use.how in _MARKS else ():
-                    found[name] = found.get(name, 0) | _MARKS[use.how]
+                for name in self._files_of(use) if use.how in _RESULTS else ():
+                    changes[name] = changes.get(name, 0) | _RESULTS[use.how]
             if _may_do_anything(inner):
-                found |= {name: found.get(name, 0) | UNKNOWN for name in self.flow.names}
-        return found
+                changes |= {name: changes.get(name, 0) | UNKNOWN for name in self.flow.names}
+        return changes
 
     # --- composites -------------------------------------------------------------------------------
 
-    def in_order(self, step: Step, known: Known) -> None:
+    def in_order(self, step: Step, files: FileStates) -> None:
         for child in step.children:
-            self.visit(child, known)
+            self.visit(child, files)
 
-    def again(self, step: Step, known: Known) -> None:
+    def loop(self, step: Step, files: FileStates) -> None:
         """Pass a loop: later rounds see the files of earlier ones, and an agent may end it at any step."""
         if step.node.runs.max_rounds > 1:
-            _blend(known, self.touched(step))
-        before = dict(known)
-        self.in_order(step, known)
+            _add_changes(files, self.changes_in(step))
+        before = dict(files)
+        self.in_order(step, files)
         if self._may_end_early(step):
-            _settle(known, [before, known])
-            _blend(known, self.touched(step))
+            _set_to_union(files, [before, files])
+            _add_changes(files, self.changes_in(step))
 
-    def at_once(self, step: Step, known: Known) -> None:
+    def parallel(self, step: Step, files: FileStates) -> None:
         """Pass parallel branches, each of which may run before or after any part of the others."""
-        ways = [dict(known) for _ in step.children]
-        for child, way in zip(step.children, ways, strict=True):
-            self.visit_beside(child, way, (other for other in step.children if other is not child))
-        after = _together(known, ways, [self.touched(child) for child in step.children])
+        branches = [dict(files) for _ in step.children]
+        for child, branch in zip(step.children, branches, strict=True):
+            self.visit_in_parallel(child, branch, (other for other in step.children if other is not child))
+        after = _after_all_branches(files, branches, [self.changes_in(child) for child in step.children])
         if not step.node.runs.waits or self._may_end_early(step):
-            _settle(after, [known, after])
-            _blend(after, self.touched(step))
-        _settle(known, [after])
+            _set_to_union(after, [files, after])
+            _add_changes(after, self.changes_in(step))
+        _set_to_union(files, [after])
 
-    def one_of(self, step: Step, known: Known) -> None:
+    def choice(self, step: Step, files: FileStates) -> None:
         """Pass a route, of which one branch or none runs, or a remote agent with its fallback."""
-        ways = [dict(known) for _ in step.children]
-        for child, way in zip(step.children, ways, strict=True):
-            self.visit(child, way)
-        closed = isinstance(step.node.runs, execution.FirstMatch) and step.node.runs.default
-        _settle(known, ways if closed else [*ways, known])
+        branches = [dict(files) for _ in step.children]
+        for child, branch in zip(step.children, branches, strict=True):
+            self.visit(child, branch)
+        always_chooses = isinstance(step.node.runs, execution.FirstMatch) and step.node.runs.default
+        _set_to_union(files, branches if always_chooses else [*branches, files])
 
-    def until_one_succeeds(self, step: Step, known: Known) -> None:
+    def until_one_succeeds(self, step: Step, files: FileStates) -> None:
         """Pass a fallback or race: the files of a branch stay as they are if the branch fails or loses."""
-        ways: list[Known] = []
-        start = dict(known)
+        branches: list[FileStates] = []
+        start = dict(files)
         for child in step.children:
-            ways.append(dict(start))
+            branches.append(dict(start))
             if step.node.runs.separate_branches:
-                self.visit_beside(child, ways[-1], (other for other in step.children if other is not child))
-                _blend(ways[-1], self.touched(step))
+                self.visit_in_parallel(
+                    child, branches[-1], (other for other in step.children if other is not child)
+                )
+                _add_changes(branches[-1], self.changes_in(step))
             else:
-                self.visit(child, ways[-1])
-                _blend(start, self.touched(child))
-        _settle(known, ways or [known])
+                self.visit(child, branches[-1])
+                _add_changes(start, self.changes_in(child))
+        _set_to_union(files, branches or [files])
 
-    def per_item(self, step: Step, known: Known) -> None:
+    def over_items(self, step: Step, files: FileStates) -> None:
         """Pass a map: its items run at the same time, and there may be none."""
-        item = dict(known)
+        item = dict(files)
         for child in step.children:
-            self.visit_beside(child, item, step.children)
-        _settle(known, [known, item])
+            self.visit_in_parallel(child, item, step.children)
+        _set_to_union(files, [files, item])
 
-    def by_model(self, step: Step, known: Known) -> None:
+    def by_model(self, step: Step, files: FileStates) -> None:
         """Pass an agent and its sub-agents, which may run in any order."""
-        self.uses(step, known)
+        self.apply_uses(step, files)
         if not step.children:
             return
         for child in step.children:
-            _blend(known, self.touched(child))
-        self.uses(step, known)  # a sub-agent may hand back
-        ways = [dict(known) for _ in step.children]
-        for child, way in zip(step.children, ways, strict=True):
-            self.visit(child, way)
-        _settle(known, [known, *ways])
+            _add_changes(files, self.changes_in(child))
+        self.apply_uses(step, files)  # a sub-agent may hand back
+        branches = [dict(files) for _ in step.children]
+        for child, branch in zip(step.children, branches, strict=True):
+            self.visit(child, branch)
+        _set_to_union(files, [files, *branches])
 
     def _may_end_early(self, step: Step) -> bool:
         """True if a tool or callback inside may end a loop or a fan-out."""
@@ -271,7 +281,7 @@ class _ArtifactWalk:
         return any(agent is not None and (agent.tools or agent.callbacks) for agent in agents)
 
 
-def _is_sure(step: Step) -> bool:
+def _is_certain(step: Step) -> bool:
     """True if a step that runs performs its declared operations: a model may not, and a gate may not ask."""
     return not step.node.speaks and not step.node.asks
 
@@ -281,67 +291,74 @@ def _may_do_anything(step: Step) -> bool:
     return agent_of(step.node) is not None and bool(step.node.undeclared()[1])
 
 
-def _blend(known: Known, touched: Known) -> None:
-    """Add possible changes to the knowledge."""
-    for name, mark in touched.items():
-        known[name] = known.get(name, UNKNOWN) | mark
+def _add_changes(files: FileStates, changes: FileStates) -> None:
+    """Add possible changes to the states of the files."""
+    for name, change in changes.items():
+        files[name] = files.get(name, UNKNOWN) | change
 
 
-def _either(ways: Iterable[Known]) -> Known:
-    """The knowledge after one of several ways."""
-    found = list(ways)
-    names = dict.fromkeys(name for way in found for name in way)
-    return {name: _any_of(way.get(name, UNKNOWN) for way in found) for name in names}
+def _union(branches: Iterable[FileStates]) -> FileStates:
+    """The states of the files after one of several branches."""
+    every = list(branches)
+    names = dict.fromkeys(name for branch in every for name in branch)
+    return {name: _union_of_masks(branch.get(name, UNKNOWN) for branch in every) for name in names}
 
 
-def _any_of(masks: Iterable[int]) -> int:
+def _union_of_masks(masks: Iterable[int]) -> int:
     total = 0
     for mask in masks:
         total |= mask
     return total
 
 
-def _settle(known: Known, ways: Iterable[Known]) -> None:
-    """Replace `known` by the knowledge after one of several ways."""
-    after = _either(ways)
-    known.clear()
-    known.update(after)
+def _set_to_union(files: FileStates, branches: Iterable[FileStates]) -> None:
+    """Replace `files` by the states after one of several branches."""
+    after = _union(branches)
+    files.clear()
+    files.update(after)
 
 
-def _together(known: Known, ways: list[Known], touched: list[Known]) -> Known:
-    """The knowledge after several parallel branches that all ran.
+def _after_all_branches(
+    files: FileStates, branches: list[FileStates], changes: list[FileStates]
+) -> FileStates:
+    """The states of the files after several parallel branches that all ran.
+
+    If several branches change a file, any of them may be the last. If all these changes are saves, one
+    certain save is enough: the file is present.
 
     Args:
-        known: the knowledge before them.
-        ways: the knowledge after each branch.
-        touched: the possible changes of each branch.
+        files: the states before them.
+        branches: the states after each branch.
+        changes: the possible changes of each branch.
     """
-    after = dict(known)
-    for name in dict.fromkeys(name for way in ways for name in way):
-        here = [index for index, inside in enumerate(touched) if name in inside]
-        masks = [ways[index].get(name, UNKNOWN) for index in here]
-        if len(here) < 2:
-            after[name] = masks[0] if here else _any_of(way.get(name, UNKNOWN) for way in ways)
-        elif PRESENT in masks and not any(touched[index][name] & ~PRESENT for index in here):
+    after = dict(files)
+    for name in dict.fromkeys(name for branch in branches for name in branch):
+        changing = [index for index, changed in enumerate(changes) if name in changed]
+        masks = [branches[index].get(name, UNKNOWN) for index in changing]
+        if len(changing) < 2:
+            after[name] = (
+                masks[0] if changing else _union_of_masks(branch.get(name, UNKNOWN) for branch in branches)
+            )
+        elif PRESENT in masks and not any(changes[index][name] & ~PRESENT for index in changing):
             after[name] = PRESENT
         else:
-            after[name] = _any_of(masks)
+            after[name] = _union_of_masks(masks)
     return after
 
 
-_Pass = Callable[[_ArtifactWalk, Step, Known], None]
-PASS: Final[Mapping[type[execution.Execution], _Pass]] = {
-    execution.Leaf: _ArtifactWalk.uses,
-    execution.HandOver: _ArtifactWalk.uses,
+_Visitor = Callable[[_ArtifactWalk, Step, FileStates], None]
+VISITORS: Final[Mapping[type[execution.Execution], _Visitor]] = {
+    execution.Leaf: _ArtifactWalk.apply_uses,
+    execution.HandOver: _ArtifactWalk.apply_uses,
     execution.ByModel: _ArtifactWalk.by_model,
     execution.InOrder: _ArtifactWalk.in_order,
     execution.Wrapped: _ArtifactWalk.in_order,
-    execution.Repeated: _ArtifactWalk.again,
-    execution.InParallel: _ArtifactWalk.at_once,
-    execution.FirstMatch: _ArtifactWalk.one_of,
-    execution.OnFailure: _ArtifactWalk.one_of,
+    execution.Repeated: _ArtifactWalk.loop,
+    execution.InParallel: _ArtifactWalk.parallel,
+    execution.FirstMatch: _ArtifactWalk.choice,
+    execution.OnFailure: _ArtifactWalk.choice,
     execution.FirstSuccess: _ArtifactWalk.until_one_succeeds,
     execution.RaceToSuccess: _ArtifactWalk.until_one_succeeds,
-    execution.PerItem: _ArtifactWalk.per_item,
+    execution.PerItem: _ArtifactWalk.over_items,
 }
 """The function that passes a step, for each way to run children."""

@@ -22,7 +22,6 @@ from adk_fluent.analysis.values.fact import PRESENT, STATUS, Fact
 from adk_fluent.context.spec import Context
 from adk_fluent.ir import execution
 from adk_fluent.ir.annotations import ExecutionBoundary, TransformSpec
-from adk_fluent.ir.nodes import CaptureNode
 from adk_fluent.ir.state_keys import is_temporary
 from adk_fluent.state.effects import Copies, Holds, Needs, Removes, Sets, Transform, Writes, all_effects
 
@@ -248,9 +247,9 @@ def _conversation_for(facts: Facts, steps: list[Step]) -> Hearing:
     inside = set(steps)
     for step in steps:
         # Apart from a capture, only an agent (below) receives what other agents said.
-        if isinstance(step.node, CaptureNode) and step.node.turns is not None:
+        if (turns := step.node.copied_turns) is not None:
             authors |= _names(other for other in facts.steps[: steps[0].index] if other.is_model)
-            if step.node.turns > 1:
+            if turns > 1:
                 user, earlier = True, earlier | _names(other for other in facts.steps if other.is_model)
         if not step.is_model:
             continue

@@ -19,11 +19,11 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final, cast
 
+from adk_fluent.analysis.agent_walk import ROUNDS, TransferWalk
 from adk_fluent.analysis.data_flow import Flow
 from adk_fluent.analysis.history import ConversationSoFar
 from adk_fluent.analysis.plan import Step, plan
-from adk_fluent.analysis.transfer_walk import ROUNDS, TransferWalk
-from adk_fluent.analysis.values.comparisons import covers, exhaustive
+from adk_fluent.analysis.values import updates
 from adk_fluent.analysis.values.fact import (
     ABSENT,
     PRESENT,
@@ -40,16 +40,8 @@ from adk_fluent.analysis.values.fact import (
     written_fact,
 )
 from adk_fluent.analysis.values.key_effects import Siblings
+from adk_fluent.analysis.values.kinds import covers, exhaustive
 from adk_fluent.analysis.values.knowledge import Knowledge
-from adk_fluent.analysis.values.updates import (
-    apply_transform,
-    call_hooks,
-    maybe_write,
-    record_boundary,
-    record_failure,
-    record_pause,
-    with_assumption,
-)
 from adk_fluent.ir import execution
 from adk_fluent.ir.annotations import NO_ANNOTATIONS
 from adk_fluent.ir.base import Node
@@ -106,9 +98,9 @@ class _Walk(TransferWalk):
         self.flow.visits[step] = self.flow.visits.get(step, 0) + 1
         annotations = step.node.annotations
         if annotations is not NO_ANNOTATIONS and annotations.boundary is not None:
-            record_boundary(step, state)
+            updates.record_boundary(step, state)
         if annotations.middleware:
-            call_hooks(state, step)
+            updates.apply_middleware(state, step)
         if state.conversation.edges and not isinstance(step.node.runs, _PASSING):
             self._note_stream(step, state)
         if step in self.restarting:
@@ -141,8 +133,8 @@ class _Walk(TransferWalk):
 
     def transform(self, step: Step, state: Knowledge) -> None:
         self.reads(step, state)
-        apply_transform(state, step, step.node)
-        maybe_write(state, step, step.node.seen, always=True)
+        updates.apply_transform(state, step, step.node)
+        updates.apply_sightings(state, step, step.node.seen, always=True)
 
     def step(self, step: Step, state: Knowledge) -> None:
         """Pass a step that only reads and writes keys."""
@@ -153,7 +145,7 @@ class _Walk(TransferWalk):
     def gate(self, step: Step, state: Knowledge) -> None:
         """Pass a gate: the run may pause here, and an approval may write its payload."""
         self.reads(step, state)
-        record_pause(step, state)
+        updates.record_pause(step, state)
         for key in self.flow.keys.writes(step):
             state.maybe(key, written_fact(step, of=(Person.USER,)), Why("gate", step, (step,)))
 
@@ -249,7 +241,7 @@ class _Walk(TransferWalk):
         if branches:
             state.join(branches, "race", step)
         for child in step.children:
-            record_failure(self.flow.keys, state, child, step)
+            updates.record_failure(self.flow.keys, state, child, step)
 
     def _wait_for_others(self, step: Step, branches: list[Knowledge]) -> None:
         """Record that a pause in one branch may lose the `temp:` keys that other branches have written."""
@@ -257,7 +249,7 @@ class _Walk(TransferWalk):
         for index, branch in enumerate(branches):
             other = next((stop for number, stop in enumerate(stops) if stop and number != index), None)
             if other is not None:
-                record_pause(other, branch, [key for key in branch.facts if is_temporary(key)])
+                updates.record_pause(other, branch, [key for key in branch.facts if is_temporary(key)])
 
     def race(self, step: Step, state: Knowledge) -> None:
         if step.children:
@@ -270,7 +262,7 @@ class _Walk(TransferWalk):
             attempt = failed.fork()
             self.visit(child, attempt)
             ways.append(attempt.snapshot(state))
-            record_failure(self.flow.keys, failed, child, step)
+            updates.record_failure(self.flow.keys, failed, child, step)
             failed.conversation = failed.conversation.either([failed.conversation, attempt.conversation])
         if ways:
             state.join(ways, "fallback", step)
@@ -281,7 +273,7 @@ class _Walk(TransferWalk):
         ways = [state.fork() for _ in step.children]
         tests = [*runs.tests, *([None] if runs.default else ())]
         for child, way, test in zip(step.children, ways, tests, strict=True):
-            with_assumption(way, test, partial(self.visit, child, way))
+            updates.with_assumption(way, test, partial(self.visit, child, way))
         open_end = not runs.default and not self._chooses_always(step, state)
         state.join(ways, "branch", step, or_none=open_end)
 
@@ -301,7 +293,7 @@ class _Walk(TransferWalk):
         runs: execution.PerItem = step.node.runs
         state.mark_present(runs.items)
         outside = state.fork()
-        record_failure(self.flow.keys, outside, step.children[0], step)
+        updates.record_failure(self.flow.keys, outside, step.children[0], step)
         item_after = outside.get(runs.item_key)
         item = state.fork()
         item.set(runs.item_key, item_of(step, state.get(runs.items)))

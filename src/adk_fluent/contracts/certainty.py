@@ -16,10 +16,7 @@ from adk_fluent.analysis.plan import Step
 from adk_fluent.contracts.findings import finding_about
 from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.ir import execution
-from adk_fluent.ir.nodes import (
-    agent_of,
-    templates_in,
-)
+from adk_fluent.ir.nodes import agent_of, templates_in
 from adk_fluent.ir.template import about_braces, required_keys
 from adk_fluent.ir.tools import ends_loops, gives_value, innermost, may_leave_loops
 from adk_fluent.state.effects import Needs, effects_of

@@ -13,8 +13,7 @@ from adk_fluent.config import ExecutionConfig, execution_config
 from adk_fluent.contracts.certainty import must_fail
 from adk_fluent.contracts.findings import confirmations
 from adk_fluent.contracts.refusals import raise_first
-from adk_fluent.contracts.registry import run_checkers
-from adk_fluent.contracts.report import ContractIssue, ContractReport, Severity
+from adk_fluent.contracts.report import ContractIssue, ContractReport, Severity, run_checkers
 from adk_fluent.contracts.tree_rules import depth_refusals
 from adk_fluent.errors import ArgumentError, ContractError, UnfilledKeyError
 from adk_fluent.ir.base import Node, root_of, walk

@@ -16,7 +16,6 @@ from adk_fluent.contracts.reasons import names_of, reader_text, why_first_turn, 
 from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.ir import execution
 from adk_fluent.ir.base import Node
-from adk_fluent.ir.nodes import TransformNode
 from adk_fluent.ir.state_keys import SCOPES, is_shared
 from adk_fluent.ir.tools import gives_value
 from adk_fluent.spelling import Spelling
@@ -66,12 +65,10 @@ def _starts_as_none(read: Read, facts: Facts) -> bool:
 
 def _needs_value(read: Read) -> bool:
     """True if the step raises an error for `None` as for a missing key; functions may accept `None`."""
-    if read.via == "list":
-        return True
-    node = read.step.node
-    # A missing artifact has its own finding.
-    effects = all_effects(node) if isinstance(node, TransformNode) else ()
-    return any(isinstance(effect, Needs) and effect.key == read.key for effect in effects)
+    if read.via in ("list", "artifact"):  # a missing artifact has its own finding
+        return read.via == "list"
+    needs = (effect for effect in all_effects(read.step.node) if isinstance(effect, Needs))
+    return any(effect.key == read.key for effect in needs)
 
 
 def writers_of_earlier_turns(read: Read, facts: Facts) -> list[Step]:

@@ -11,32 +11,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from adk_fluent import errors
 from adk_fluent.context.spec import Context
 from adk_fluent.contracts import issues
 from adk_fluent.contracts.report import ContractIssue, Severity
-from adk_fluent.errors import (
-    ADKFluentError,
-    ArgumentError,
-    CompileError,
-    ExpressionError,
-    InvalidNameError,
-    MissingExtraError,
-    UnsupportedNodeError,
-)
+from adk_fluent.ir import nodes
 from adk_fluent.ir.annotations import NO_ANNOTATIONS
 from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.execution import FirstMatch
 from adk_fluent.ir.graph import RESERVED, check_name
-from adk_fluent.ir.nodes import (
-    AgentNode,
-    FallbackNode,
-    LoopNode,
-    ModelSelectorNode,
-    ParallelNode,
-    RaceNode,
-    RouteNode,
-    SequenceNode,
-)
 from adk_fluent.ir.tools import GenerateOptions, agents_inside, tool_name
 from adk_fluent.spelling import did_you_mean
 
@@ -58,7 +41,7 @@ class Refusal:
     """
 
     kind: type[ContractIssue]
-    error: type[ADKFluentError]
+    error: type[errors.ADKFluentError]
     agent: str
     message: str
     hint: str
@@ -68,7 +51,7 @@ class Refusal:
         """This refusal as a finding of the check."""
         return self.kind(severity=Severity.ERROR, agent=self.agent, message=self.message, hint=self.hint)
 
-    def exception(self) -> ADKFluentError:
+    def exception(self) -> errors.ADKFluentError:
         """This refusal as the error that compiling raises."""
         return self.error(self.text or f"{self.message}. {self.hint}")
 
@@ -98,9 +81,9 @@ def node_refusals(node: Node, name: str) -> tuple[Refusal, ...]:
 def _misnamed(node: Node, name: str) -> tuple[Refusal, ...]:
     try:
         check_name(name, node.kind)
-    except InvalidNameError as error:
+    except errors.InvalidNameError as error:
         message, _, hint = str(error).partition(": ")
-        return (Refusal(issues.InvalidName, InvalidNameError, name, message, hint, str(error)),)
+        return (Refusal(issues.InvalidName, errors.InvalidNameError, name, message, hint, str(error)),)
     return ()
 
 
@@ -110,7 +93,7 @@ def _empty(node: Node, name: str) -> Refusal | None:
     part = "branch" if isinstance(node.runs, FirstMatch) else "step"
     return Refusal(
         issues.EmptyComposite,
-        ExpressionError,
+        errors.ExpressionError,
         name,
         f"{name} has nothing to run",
         f"Give this {node.kind} at least one {part}.",
@@ -138,7 +121,7 @@ def _contradictory(node: Any, name: str) -> Refusal | None:
         return None
     return Refusal(
         issues.ContextConflict,
-        CompileError,
+        errors.CompileError,
         name,
         f"{name} has .include_contents('default'), and its context is {spec!r}",
         "The one shows the whole conversation, the other does not. Remove one of the two.",
@@ -162,7 +145,7 @@ def _misplaced(node: Any, name: str) -> Refusal | None:
         if getattr(config, option, None) if options is None else options.get(option):
             return Refusal(
                 issues.InvalidOption,
-                CompileError,
+                errors.CompileError,
                 name,
                 f"{name} sets {option} in its generate options, where ADK refuses it",
                 f"Use {method} instead.",
@@ -176,7 +159,7 @@ def _unknown_contents(node: Any, name: str) -> Refusal | None:
         return None
     return Refusal(
         issues.InvalidOption,
-        CompileError,
+        errors.CompileError,
         name,
         f"{name} has .include_contents({shown!r})",
         "It takes 'default' or 'none'. For anything else write a context, such as .context(C.window(3)).",
@@ -193,7 +176,7 @@ def _asking_tool(node: Any, name: str) -> Refusal | None:
             who = repr(asking.name or asking.label)
             return Refusal(
                 issues.Unsupported,
-                CompileError,
+                errors.CompileError,
                 name,
                 f"{name} has agents as a tool of which {who} may wait for a person, and inside a tool a "
                 "person cannot answer",
@@ -205,7 +188,7 @@ def _asking_tool(node: Any, name: str) -> Refusal | None:
 
 # --- limits of the backend ------------------------------------------------------------------------
 
-UNSUPPORTED: Final[frozenset[type[Node]]] = frozenset({ModelSelectorNode})
+UNSUPPORTED: Final[frozenset[type[Node]]] = frozenset({nodes.ModelSelectorNode})
 """Node types that the ADK backend cannot run yet."""
 
 
@@ -213,7 +196,7 @@ def _unsupported(name: str, what: str) -> Refusal:
     text = f"the ADK backend cannot {what} yet"
     return Refusal(
         issues.Unsupported,
-        UnsupportedNodeError,
+        errors.UnsupportedNodeError,
         name,
         f"{name}: {text}",
         "Building refuses it.",
@@ -237,14 +220,14 @@ def _unpriced(node: Any, name: str) -> Refusal | None:
         by_budget = selector.candidates if selector.budget_key else ()
         missing = next((one.model for one in by_budget if price_of_candidate(one) is None), None)
         problem = None if missing is None else unpriced(name, missing)
-    except (ArgumentError, MissingExtraError) as error:
+    except (errors.ArgumentError, errors.MissingExtraError) as error:
         problem = str(error)
     if problem is None:
         return None
     start = "" if problem.startswith("Agent ") else f"Agent {name!r} chooses its model by price. "
     return Refusal(
         issues.UnknownPrice,
-        CompileError if not start else MissingExtraError,
+        errors.CompileError if not start else errors.MissingExtraError,
         name,
         f"{name} chooses its model by prices that are not known",
         problem,
@@ -259,7 +242,7 @@ def _annotated(node: Node, name: str) -> list[Refusal]:
         found.append(
             Refusal(
                 issues.StreamingSourceMissing,
-                CompileError,
+                errors.CompileError,
                 name,
                 f'{name}.stream_to(buffering="{edge.buffering}"): no agent answers in {name}',
                 "Only an agent's answer can be streamed. Call .stream_to() on an agent, or leave it out.",
@@ -286,7 +269,7 @@ def _unknown_tools(node: Node, name: str, approval: ToolApproval) -> Iterator[Re
             has = f"It has {', '.join(names)}." if names else "It has no tools."
             yield Refusal(
                 issues.UnknownTool,
-                ExpressionError,
+                errors.ExpressionError,
                 name,
                 f"{name} has tool_approval for {missing!r}, and no agent in it has such a tool",
                 did_you_mean(missing, names).strip() or has,
@@ -295,13 +278,13 @@ def _unknown_tools(node: Node, name: str, approval: ToolApproval) -> Iterator[Re
 
 _Rule = Callable[[Node, str], Refusal | None]
 _RULES: Final[Mapping[type[Node], tuple[_Rule, ...]]] = {
-    SequenceNode: (_empty,),
-    ParallelNode: (_empty,),
-    LoopNode: (_empty,),
-    RouteNode: (_empty,),
-    FallbackNode: (_empty,),
-    RaceNode: (_empty,),
-    AgentNode: (_agent, _asking_tool),
+    nodes.SequenceNode: (_empty,),
+    nodes.ParallelNode: (_empty,),
+    nodes.LoopNode: (_empty,),
+    nodes.RouteNode: (_empty,),
+    nodes.FallbackNode: (_empty,),
+    nodes.RaceNode: (_empty,),
+    nodes.AgentNode: (_agent, _asking_tool),
     **dict.fromkeys(UNSUPPORTED, (_type,)),
 }
 """The rules for nodes of each type."""

@@ -1,15 +1,27 @@
-"""Findings, and the report that holds all findings of a check."""
+"""Findings, the report that holds them, and the registry of the checks that make them.
+
+`check` registers a built-in check, `register_checker` one of a user, and `run_checkers` runs all of them.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import Enum
-from typing import Final, TypeVar, dataclass_transform
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import TYPE_CHECKING, Final, TypeVar, dataclass_transform
+from weakref import WeakKeyDictionary
 
 from adk_fluent import _html as html
-from adk_fluent.errors import ContractError
+from adk_fluent.errors import ArgumentError, ContractError
+from adk_fluent.ir.base import Node
 from adk_fluent.ir.frozen import Frozen, freeze, frozen
+from adk_fluent.ir.predicates import plain
+
+if TYPE_CHECKING:
+    from adk_fluent.analysis.facts import Facts
 
 C = TypeVar("C", bound=type)
 
@@ -168,3 +180,88 @@ def _promoted(found: ContractIssue) -> ContractIssue:
 
 def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("<", "&lt;").replace("\n", "<br>")
+
+
+# --- the checks -----------------------------------------------------------------------------------
+
+
+Checker = Callable[[Node], Iterable[ContractIssue]]
+"""A check that a user adds."""
+Check = Callable[[object], list[ContractIssue]]
+"""A built-in check. It takes anything that `check_all` takes, or the facts about it."""
+
+_CHECKS: Final = "adk_fluent.contracts.checks"
+_places: Final[dict[Check, int]] = {}
+_registered: Final[list[Checker]] = []
+_found: Final[WeakKeyDictionary[Facts, tuple[ContractIssue, ...]]] = WeakKeyDictionary()
+
+
+def check(*, place: int) -> Callable[[Check], Check]:
+    """Make a function in `contracts/checks` one of the built-in checks.
+
+    Args:
+        place: its position among the others. A report lists findings of one severity in this order, and
+            of two equal findings it keeps the first.
+    """
+
+    def register(fn: Check) -> Check:
+        _places[fn] = place
+        return fn
+
+    return register
+
+
+@cache
+def built_in_checks() -> tuple[Check, ...]:
+    """The built-in checks in their order. To find them, import every module of `contracts/checks`."""
+    for module in iter_modules(import_module(_CHECKS).__path__, f"{_CHECKS}."):
+        import_module(module.name)
+    return tuple(sorted(_places, key=_places.__getitem__))
+
+
+def register_checker(fn: Checker) -> Checker:
+    """Add your own check to every `check_all` and to the log of every build; also usable as a decorator.
+
+    Args:
+        fn: a function from the root node to `ContractIssue`s. Registering it twice has no effect.
+
+    Raises:
+        ArgumentError: `fn` is not callable.
+
+    Example:
+        >>> from adk_fluent import Agent
+        >>> from adk_fluent.contracts import ContractIssue, Severity, check_all
+        >>> from adk_fluent.ir import walk
+        >>> def no_test_agents(root):
+        ...     for node in walk(root):
+        ...         if node.name.startswith("test_"):
+        ...             yield ContractIssue(
+        ...                 severity=Severity.WARN, code="test-agent", agent=node.name,
+        ...                 message=f"{node.name} is a test agent",
+        ...             )
+        >>> _ = register_checker(no_test_agents)
+        >>> print(check_all(Agent("test_a").instruct("Help.")))
+        ⚠ test_a is a test agent: WARN
+        >>> unregister_checker(no_test_agents)
+    """
+    if not callable(fn):
+        raise ArgumentError(f"register_checker() takes a function of the root node, not {fn!r:.40}.")
+    plain(fn, "register_checker()")
+    if fn not in _registered:
+        _registered.append(fn)
+    return fn
+
+
+def unregister_checker(fn: Checker) -> None:
+    """Remove a check that `register_checker` added. Without such a check, do nothing."""
+    if fn in _registered:
+        _registered.remove(fn)
+
+
+def run_checkers(facts: Facts) -> list[ContractIssue]:
+    """The findings of all checks. Those of the built-in checks are cached per facts, which never change."""
+    known = _found.get(facts)
+    if known is None:
+        known = _found[facts] = tuple(issue for find in built_in_checks() for issue in find(facts))
+    own = (issue for find in tuple(_registered) for issue in find(facts.root))
+    return [*known, *own]

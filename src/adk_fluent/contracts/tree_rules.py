@@ -14,7 +14,6 @@ from adk_fluent.errors import CompileError, CycleError, ExpressionError
 from adk_fluent.ir import execution
 from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.graph import MAX_DEPTH, depth, transfers
-from adk_fluent.ir.nodes import TransformNode
 from adk_fluent.ir.passage import passages
 from adk_fluent.spelling import did_you_mean
 
@@ -87,8 +86,7 @@ def unfed_chunk_steps(nodes: Iterable[tuple[Node, str]]) -> Iterator[Refusal]:
         if isinstance(node.runs, execution.STEP_BY_STEP):
             children = node.children
             fed.update(id(children[index + 1]) for index in passages(children))
-        # A tap that gets no chunks reads the state.
-        elif isinstance(node, TransformNode) and node.takes_pieces and id(node) not in fed:
+        elif node.needs_pieces and id(node) not in fed:
             yield Refusal(
                 issues.StreamingSourceMissing,
                 CompileError,

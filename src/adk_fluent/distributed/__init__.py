@@ -25,47 +25,6 @@ Whoever runs segments (an engine, a worker, a queue) keeps the session, and does
 pipeline apart. `segment.app` is a native ADK app of its own, `segment.manifest` what is deployed, as data.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from adk_fluent._lazy import lazy
 
-if TYPE_CHECKING:
-    from adk_fluent.analysis.cuts import Hearing
-    from adk_fluent.backends.temporal.server import DevServer
-    from adk_fluent.distributed.backend import DistributedBackend
-    from adk_fluent.distributed.crossing import Crossing, Happened, failed, inward, outward
-    from adk_fluent.distributed.formats import Serialization, from_bytes, to_bytes
-    from adk_fluent.distributed.manifest import Manifest, Port
-    from adk_fluent.distributed.segments import Segment, split
-    from adk_fluent.distributed.worker import run_worker
-    from adk_fluent.ir.annotations import ExecutionBoundary, ScalingConfig, TransportConfig
-    from adk_fluent.state.plain_data import pack, unpack
-
-__all__ = [
-    "Crossing",
-    "DevServer",
-    "DistributedBackend",
-    "ExecutionBoundary",
-    "Happened",
-    "Hearing",
-    "Manifest",
-    "Port",
-    "ScalingConfig",
-    "Segment",
-    "Serialization",
-    "TransportConfig",
-    "failed",
-    "from_bytes",
-    "inward",
-    "outward",
-    "pack",
-    "run_worker",
-    "split",
-    "to_bytes",
-    "unpack",
-]
-
-if not TYPE_CHECKING:  # a checker that sees it would take any name for a name of the package
-    __getattr__ = lazy(__name__)
+__getattr__ = lazy(__name__)

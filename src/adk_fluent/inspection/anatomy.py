@@ -13,10 +13,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from adk_fluent.analysis import audience
-from adk_fluent.analysis.data_flow import Flow, Read
+from adk_fluent.analysis.data_flow import Authors, Flow, Read
 from adk_fluent.analysis.facts import Facts
 from adk_fluent.analysis.plan import Step, hand_over_targets
-from adk_fluent.analysis.provenance import Authors
 from adk_fluent.analysis.values.fact import PRESENT, STATUS
 from adk_fluent.context.entries import USER
 from adk_fluent.context.spec import Context

@@ -102,12 +102,32 @@ class Node(Frozen):
     @property
     def takes_pieces(self) -> bool:
         """True if it can take an answer in chunks of text."""
+        return self.needs_pieces
+
+    @property
+    def needs_pieces(self) -> bool:
+        """True if it can only take an answer in chunks of text, and not the state."""
         return False
 
     @property
     def says(self) -> str | None:
         """The state key whose value the user receives as its answer, or `None`; no agent sees that answer."""
         return None
+
+    @property
+    def copies_user(self) -> bool:
+        """True if it copies the last message of the user into state unchanged."""
+        return False
+
+    @property
+    def copied_turns(self) -> int | None:
+        """The number of turns of the conversation that it copies into state; `None` if it copies no turn."""
+        return None
+
+    @property
+    def unsent_inputs(self) -> tuple[str, ...]:
+        """The fields that an agent in another process requires as input, and that the node does not send."""
+        return ()
 
     @property
     def may_pause(self) -> bool:

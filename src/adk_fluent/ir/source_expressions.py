@@ -12,8 +12,7 @@ from re import Pattern
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any, ClassVar, Final, cast
 
-from adk_fluent.ir.source_calls import event_of
-from adk_fluent.ir.source_dicts import DictKey, Dicts
+from adk_fluent.ir.source_dicts import DictKey, Dicts, event_of
 from adk_fluent.ir.state_keys import StateFieldRef
 from adk_fluent.ir.state_names import FunctionCall, There, without_keys
 from adk_fluent.ir.template import placeholders

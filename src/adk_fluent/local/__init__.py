@@ -9,16 +9,6 @@ The weights are SmolLM2-135M-Instruct: good for trying out, testing and demonstr
 small to be right about anything.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from adk_fluent._lazy import lazy
 
-if TYPE_CHECKING:
-    from adk_fluent.local.llm import LocalLlm
-
-__all__ = ["LocalLlm"]
-
-if not TYPE_CHECKING:  # the command line asks whether a model is installed, and that must not import ADK
-    __getattr__ = lazy(__name__)
+__getattr__ = lazy(__name__)

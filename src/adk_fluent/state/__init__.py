@@ -6,33 +6,6 @@ interprets. `fidelity` refuses a value that a session store would not give back.
 imports `ir` and nothing of ADK. Read `operations.base.StateOperation` first, then `delta.changes`.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from adk_fluent._lazy import lazy
-from adk_fluent.errors import SchemaCompositionError, StateKeyError, StateTypeError
-from adk_fluent.ir.functions import declares
-from adk_fluent.ir.state_keys import StateFieldRef
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from adk_fluent.state.schema import StateSchema
-    from adk_fluent.state.schema_fields import AppScoped, CapturedBy, SessionScoped, Temp, UserScoped
-
-__all__ = [
-    "AppScoped",
-    "CapturedBy",
-    "SchemaCompositionError",
-    "SessionScoped",
-    "StateFieldRef",
-    "StateKeyError",
-    "StateSchema",
-    "StateTypeError",
-    "Temp",
-    "UserScoped",
-    "declares",
-]
-
-__getattr__: Callable[[str], object] = lazy(__name__)
+__getattr__ = lazy(__name__)

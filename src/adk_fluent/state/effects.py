@@ -428,8 +428,8 @@ def returned(fn: object, keys: frozenset[str], of: tuple[str, ...] | None) -> li
     return [(Writes if key in always else MayWrite)(key, None, of) for key in sorted(keys)]
 
 
-def all_effects(node: Transform) -> list[Effect]:
-    """The effects of a transform and of all transforms that it may run."""
+def all_effects(node: Node) -> list[Effect]:
+    """The effects of a transform and of all transforms that it may run; empty for any other node."""
     found: list[Effect] = []
     for effect in effects_of(node):
         found.append(effect)

@@ -5,20 +5,6 @@ the data lines, and `images` writes it; `mermaid` and `outline` need no position
 node type. Read `to_outline` first, then `to_drawing`. The package may import `inspection` and all below it.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from adk_fluent._lazy import lazy
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from adk_fluent.viz.images import to_png, to_svg
-    from adk_fluent.viz.mermaid import to_mermaid
-    from adk_fluent.viz.outline import to_outline
-    from adk_fluent.viz.page import to_html
-
-__all__ = ["to_html", "to_mermaid", "to_outline", "to_png", "to_svg"]
-
-__getattr__: Callable[[str], object] = lazy(__name__)
+__getattr__ = lazy(__name__)

@@ -9,7 +9,7 @@ all run; there, one certain write is enough, unless another branch may remove th
 A fact never changes after it is stored. Each has a `tick`, a number that grows: it tells whether a fact is
 older than a step that may have written anything.
 
-A fact also notes the direct sources of its value (`Sources`). `provenance.authors_of` follows these notes
+A fact also notes the direct sources of its value (`Sources`). `data_flow.authors_of` follows these notes
 later, and only if a check asks for the authors of a value. The notes of a loop may lead back to themselves.
 """
 
@@ -25,7 +25,7 @@ from typing import Final, Literal, get_args, get_origin
 
 from adk_fluent.analysis.plan import Step
 from adk_fluent.analysis.values.kinds import values_of
-from adk_fluent.ir.nodes import CaptureNode
+from adk_fluent.ir.base import Node
 from adk_fluent.ir.state_keys import is_shared
 
 
@@ -82,9 +82,9 @@ Sources = tuple[object, ...]
 """The sources of a value: objects of `Fact`, `Step` (an agent's words), and the classes above."""
 
 
-def capture_sources(node: CaptureNode) -> Sources:
-    """The sources of the value that a capture writes."""
-    return (Person.USER,) if node.turns is None else (ANYBODY,)
+def capture_sources(node: Node) -> Sources:
+    """The sources of the value that a capture writes; for any other node, anybody."""
+    return (Person.USER,) if node.copies_user else (ANYBODY,)
 
 
 PRESENT: Final = 1

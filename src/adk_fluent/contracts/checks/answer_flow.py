@@ -5,20 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from adk_fluent.analysis.audience import (
-    Audience,
-    VisibleHistory,
-    concurrent_speakers,
-    message_reaches,
-    visible_history,
-)
+from adk_fluent.analysis import audience
 from adk_fluent.analysis.data_flow import Read
 from adk_fluent.analysis.facts import Facts, analyse
 from adk_fluent.analysis.plan import Step, at_most_three, branch_names
 from adk_fluent.contracts import issues
 from adk_fluent.contracts.findings import finding_about
-from adk_fluent.contracts.registry import check
-from adk_fluent.contracts.report import ContractIssue, Severity
+from adk_fluent.contracts.report import ContractIssue, Severity, check
 from adk_fluent.ir.annotations import ContentSpec, Modality
 from adk_fluent.ir.execution import ONE_COUNTS, PerItem
 from adk_fluent.ir.nodes import agent_of
@@ -48,7 +41,10 @@ def _answers_twice(facts: Facts) -> Iterator[ContractIssue]:
     for read in facts.reads:
         if read.via in _CHANNELS and read.texts:
             for speaker in read.texts:
-                if speaker is not read.step and message_reaches(facts.flow, speaker, read.step) != "no":
+                if (
+                    speaker is not read.step
+                    and audience.message_reaches(facts.flow, speaker, read.step) != "no"
+                ):
                     found.setdefault(read.step, {}).setdefault((read.key, speaker), read)
     for listener, reads in found.items():
         yield _duplicate(listener, [(read, speaker) for (_, speaker), read in reads.items()])
@@ -71,8 +67,8 @@ def _duplicate(listener: Step, reads: list[tuple[Read, Step]]) -> ContractIssue:
         severity=Severity.INFO,
         agent=name,
         key=keys[0],
-        message=f"{name} has {visible_history(listener.node).context_name} with predecessor{'s' * many} "
-        f"{at_most_three(outputs)}",
+        message=f"{name} has {audience.visible_history(listener.node).context_name} with "
+        f"predecessor{'s' * many} {at_most_three(outputs)}",
         hint=f"{name} will see what {at_most_three(speakers)} {'say' if many else 'says'} in the "
         f"conversation AND via {at_most_three(channels)}.\n"
         f"This is duplication. Consider .context(C.user_only()), .context(C.exclude_agents("
@@ -101,33 +97,33 @@ def _lost_answers(facts: Facts) -> Iterator[ContractIssue]:
     by_choice: dict[Step, Step] = {}
     concurrent: dict[Step, list[Step]] = {}
     for listener, speakers in facts.flow.upstream.items():
-        visible = visible_history(listener.node)
+        visible = audience.visible_history(listener.node)
         for speaker in speakers:
             if not _only_speaks(speaker) or speaker is listener or _gathered(speaker, listener):
                 continue
-            if message_reaches(facts.flow, speaker, listener) != "no":
+            if audience.message_reaches(facts.flow, speaker, listener) != "no":
                 continue
             if visible.wholesale:
                 yield _lost_answer(speaker, listener, visible)
             else:
                 by_choice.setdefault(speaker, listener)
         if visible.history == "last":
-            concurrent[listener] = concurrent_speakers(facts.flow.turn_speakers(listener))
+            concurrent[listener] = audience.concurrent_speakers(facts.flow.turn_speakers(listener))
     if not (by_choice or any(concurrent.values())):
         return
-    audience = Audience(facts.flow.upstream, facts.flow.turn_speakers)
+    listeners = audience.Audience(facts.flow.upstream, facts.flow.turn_speakers)
     for listener, speakers in concurrent.items():
         lost = [one for one in speakers if _only_speaks(one) and not _gathered(one, listener)]
-        if lost := [one for one in lost if _is_unheard(one, audience, facts)]:
+        if lost := [one for one in lost if _is_unheard(one, listeners, facts)]:
             yield _one_of_parallel(speakers, lost, listener)
     for speaker, listener in by_choice.items():
-        if _is_unheard(speaker, audience, facts):
-            yield _lost_answer(speaker, listener, visible_history(listener.node))
+        if _is_unheard(speaker, listeners, facts):
+            yield _lost_answer(speaker, listener, audience.visible_history(listener.node))
 
 
-def _is_unheard(speaker: Step, audience: Audience, facts: Facts) -> bool:
+def _is_unheard(speaker: Step, listeners: audience.Audience, facts: Facts) -> bool:
     """True if neither the user nor a model receives the speaker's answer."""
-    return facts.visibility[speaker.name] != "user" and not audience.has_listener(speaker)
+    return facts.visibility[speaker.name] != "user" and not listeners.has_listener(speaker)
 
 
 def _only_speaks(speaker: Step) -> bool:
@@ -153,14 +149,14 @@ def _one_of_parallel(speakers: list[Step], lost: list[Step], listener: Step) -> 
     name, names = listener.name, at_most_three([speaker.name for speaker in lost])
     return issues.DataLoss(
         agent=name,
-        message=f"{name} has {visible_history(listener.node).context_name} and hears only one of "
+        message=f"{name} has {audience.visible_history(listener.node).context_name} and hears only one of "
         f"{at_most_three([speaker.name for speaker in speakers])}",
         hint=f"They run at the same time. {name} hears the one that ends last, and the others are lost.\n"
         f"Add .writes(...) to {names} and read that, or show {name} the conversation.",
     )
 
 
-def _lost_answer(speaker: Step, listener: Step, visible: VisibleHistory) -> ContractIssue:
+def _lost_answer(speaker: Step, listener: Step, visible: audience.VisibleHistory) -> ContractIssue:
     same = speaker.branch == listener.branch[: len(speaker.branch)]
     why = (
         f"{listener.name} has {visible.context_name}"
@@ -193,13 +189,13 @@ def check_modality_contracts(root: object) -> list[ContractIssue]:
 
 
 def _modality_issues(listener: Step, facts: Facts) -> Iterator[ContractIssue]:
-    visible = visible_history(listener.node)
+    visible = audience.visible_history(listener.node)
     accepted = _content_spec(listener)
     for speaker in facts.flow.upstream[listener]:
         produced = _content_spec(speaker)
         if produced is None or speaker is listener:
             continue
-        reached = message_reaches(facts.flow, speaker, listener) != "no"
+        reached = audience.message_reaches(facts.flow, speaker, listener) != "no"
         files = produced.output_modalities & _FILES
         wanted = files & accepted.input_modalities if accepted else files
         if wanted and not visible.files and (reached or accepted):

@@ -10,8 +10,7 @@ from adk_fluent.analysis.plan import Step, at_most_three
 from adk_fluent.analysis.values.fact import ABSENT, PRESENT
 from adk_fluent.contracts.issues import MissingArtifact, ParallelWriters
 from adk_fluent.contracts.reasons import names_of
-from adk_fluent.contracts.registry import check
-from adk_fluent.contracts.report import ContractIssue, Severity
+from adk_fluent.contracts.report import ContractIssue, Severity, check
 from adk_fluent.ir.execution import InParallel
 from adk_fluent.ir.keys import USER_SCOPE
 from adk_fluent.spelling import Spelling

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from adk_fluent.analysis.cuts import Stretch, boundaries, obstacle, schema_fields, stretches
 from adk_fluent.analysis.facts import Facts, analyse
 from adk_fluent.analysis.plan import Step
 from adk_fluent.contracts import issues
 from adk_fluent.contracts.findings import finding_about, obstacle_message
-from adk_fluent.contracts.registry import check
-from adk_fluent.contracts.report import ContractIssue
+from adk_fluent.contracts.report import ContractIssue, check
 from adk_fluent.ir.base import Node, walk
-from adk_fluent.ir.nodes import RemoteAgentNode, agent_of
+from adk_fluent.ir.nodes import agent_of
 from adk_fluent.ir.state_keys import is_temporary
 from adk_fluent.ir.tools import agents_inside
 from adk_fluent.spelling import Spelling
@@ -122,25 +120,11 @@ def check_a2a_contracts(root: object) -> list[ContractIssue]:
         for read in facts.reads
         if read.via == "remote" and (issue := finding_about(read, facts)) is not None
     ]
-    return unmet + [
-        _missing_input(step, name)
-        for step in facts.steps
-        if isinstance(step.node, RemoteAgentNode)  # only these send a part of the state
-        for name, field in _input_fields(step.node).items()
-        if field.is_required() and name not in _sent_names(step.node)
-    ]
-
-
-def _input_fields(node: RemoteAgentNode) -> dict[str, Any]:
-    return getattr(node.input_schema, "model_fields", {})
-
-
-def _sent_names(node: RemoteAgentNode) -> set[str]:
-    return {key.rpartition(":")[2] for key in node.declared_reads}
+    return unmet + [_missing_input(step, name) for step in facts.steps for name in step.node.unsent_inputs]
 
 
 def _missing_input(step: Step, name: str) -> ContractIssue:
-    like = Spelling(_sent_names(step.node)).like(name)
+    like = Spelling(step.node.sent_names).like(name)
     return issues.RemoteInputMissing(
         agent=step.name,
         key=name,

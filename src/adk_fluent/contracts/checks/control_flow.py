@@ -6,19 +6,13 @@ from collections.abc import Iterator, Sequence
 
 from adk_fluent.analysis.facts import Facts, analyse, known_type
 from adk_fluent.analysis.plan import Step, branch_names
-from adk_fluent.analysis.values.comparisons import covering_tests, covers, exhaustive
-from adk_fluent.analysis.values.kinds import TEXT, kinds
+from adk_fluent.analysis.values.kinds import TEXT, covering_tests, covers, exhaustive, kinds
 from adk_fluent.contracts.issues import LoopRunsToLimit, RouteWithoutOtherwise, UnreachableBranch, UnreadItem
-from adk_fluent.contracts.registry import check
-from adk_fluent.contracts.report import ContractIssue, Severity
+from adk_fluent.contracts.report import ContractIssue, Severity, check
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.execution import FirstMatch, PerItem, Repeated
 from adk_fluent.ir.functions import access, said, shown_by
-from adk_fluent.ir.nodes import (
-    CALLBACK_FIELDS,
-    NO_LIMIT,
-    agent_of,
-)
+from adk_fluent.ir.nodes import CALLBACK_FIELDS, NO_LIMIT, agent_of
 from adk_fluent.ir.predicates import Match, Predicate
 from adk_fluent.ir.tools import ends_loops, may_leave_loops, pauses
 

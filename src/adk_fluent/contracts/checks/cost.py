@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from adk_fluent.analysis.facts import Facts, analyse
 from adk_fluent.analysis.plan import Step
 from adk_fluent.contracts.issues import BudgetWithoutFallback, MissingBudget, TokenLimit
-from adk_fluent.contracts.registry import check
-from adk_fluent.contracts.report import ContractIssue, Severity
+from adk_fluent.contracts.report import ContractIssue, Severity, check
 from adk_fluent.ir.annotations import NO_ANNOTATIONS
 from adk_fluent.ir.execution import ByModel
 from adk_fluent.ir.nodes import AgentNode

@@ -10,8 +10,7 @@ from typing import Any, Final, cast, get_type_hints
 from adk_fluent.analysis.facts import Facts, analyse
 from adk_fluent.contracts.issues import MissingResource, SharedCache, UnusedResource
 from adk_fluent.contracts.refusals import Refusal
-from adk_fluent.contracts.registry import check
-from adk_fluent.contracts.report import ContractIssue, Severity
+from adk_fluent.contracts.report import ContractIssue, Severity, check
 from adk_fluent.errors import ResourceError
 from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.functions import function_name

@@ -19,8 +19,7 @@ from adk_fluent.contracts.checks.control_flow import unchanging
 from adk_fluent.contracts.findings import finding_about, lost_in_pause
 from adk_fluent.contracts.issues import DeadState, Overwritten, ParallelWriters, PauseTempKey, UnknownAccess
 from adk_fluent.contracts.reasons import names_of, reader_text
-from adk_fluent.contracts.registry import check
-from adk_fluent.contracts.report import ContractIssue, Severity
+from adk_fluent.contracts.report import ContractIssue, Severity, check
 from adk_fluent.ir.adk_objects import is_native
 from adk_fluent.ir.execution import STEP_BY_STEP, InParallel, PerItem, Repeated
 from adk_fluent.ir.functions import function_name

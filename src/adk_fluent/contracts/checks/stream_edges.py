@@ -8,8 +8,7 @@ from typing import Final
 from adk_fluent.analysis.facts import Facts, analyse
 from adk_fluent.analysis.plan import Step
 from adk_fluent.contracts.issues import StreamingEdgeWaits, StreamingModelConflict, StreamingRouteConflict
-from adk_fluent.contracts.registry import check
-from adk_fluent.contracts.report import ContractIssue, Severity
+from adk_fluent.contracts.report import ContractIssue, Severity, check
 from adk_fluent.ir import execution
 from adk_fluent.ir.passage import answer_together
 

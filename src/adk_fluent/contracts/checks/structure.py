@@ -17,8 +17,7 @@ from adk_fluent.analysis.facts import Facts, analyse
 from adk_fluent.analysis.plan import Step, at_most_three, hand_over_targets
 from adk_fluent.contracts import issues
 from adk_fluent.contracts.refusals import Refusal, node_refusals
-from adk_fluent.contracts.registry import check
-from adk_fluent.contracts.report import ContractIssue, Severity
+from adk_fluent.contracts.report import ContractIssue, Severity, check
 from adk_fluent.contracts.tree_rules import endless_transfers, too_deep, unfed_chunk_steps, unknown_target
 from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.execution import HandOver, InOrder, InParallel

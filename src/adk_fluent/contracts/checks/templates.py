@@ -17,8 +17,7 @@ from adk_fluent.context.spec import Context
 from adk_fluent.contracts import issues
 from adk_fluent.contracts.checks.resources import functions_of
 from adk_fluent.contracts.findings import finding_about
-from adk_fluent.contracts.registry import check
-from adk_fluent.contracts.report import ContractIssue, Severity
+from adk_fluent.contracts.report import ContractIssue, Severity, check
 from adk_fluent.ir.base import Node, rewrite
 from adk_fluent.ir.execution import PerItem
 from adk_fluent.ir.formatted_texts import formatted_in

@@ -16,8 +16,7 @@ from adk_fluent.analysis.plan import Step, at_most_three, hand_over_targets
 from adk_fluent.context.spec import Context
 from adk_fluent.contracts import issues
 from adk_fluent.contracts.checks.resources import declared_functions
-from adk_fluent.contracts.registry import built_in_checks, check
-from adk_fluent.contracts.report import ContractIssue, Severity
+from adk_fluent.contracts.report import ContractIssue, Severity, built_in_checks, check
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.execution import ByModel
 from adk_fluent.ir.nodes import agent_of

@@ -10,12 +10,19 @@ from adk_fluent.analysis.audience import message_reaches
 from adk_fluent.analysis.data_flow import Read
 from adk_fluent.analysis.facts import Bound, Facts, KnownType, analyse, known_type
 from adk_fluent.analysis.plan import Step, at_most_three
-from adk_fluent.analysis.values.comparisons import always_raises, can_hold
-from adk_fluent.analysis.values.kinds import NUMBERS, fits, kinds, named, shortfall, values_of
+from adk_fluent.analysis.values.kinds import (
+    NUMBERS,
+    always_raises,
+    can_hold,
+    fits,
+    kinds,
+    named,
+    shortfall,
+    values_of,
+)
 from adk_fluent.contracts.findings import mismatch, nearest, shown_type, type_source
 from adk_fluent.contracts.issues import SchemaViolation, ScopeMismatch, TypeMismatch, UnmetConsumes
-from adk_fluent.contracts.registry import check
-from adk_fluent.contracts.report import ContractIssue, Severity
+from adk_fluent.contracts.report import ContractIssue, Severity, check
 from adk_fluent.ir import execution
 from adk_fluent.ir.base import UNSET, walk
 from adk_fluent.ir.nodes import RouteNode, agent_of

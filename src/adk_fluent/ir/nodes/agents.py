@@ -330,6 +330,18 @@ class RemoteAgentNode(Node):
     def with_children(self, children: tuple[Node, ...]) -> Self:
         return self.replace(fallback=children[0] if children else None)
 
+    @property
+    def sent_names(self) -> frozenset[str]:
+        """The names of the keys that are sent with a call, without their scope prefixes."""
+        return frozenset(key.rpartition(":")[2] for key in self.declared_reads)
+
+    @property
+    def unsent_inputs(self) -> tuple[str, ...]:
+        fields: Mapping[str, Any] = getattr(self.input_schema, "model_fields", {})
+        return tuple(
+            name for name, field in fields.items() if field.is_required() and name not in self.sent_names
+        )
+
     def key_reads(self) -> KeyReads:
         return (KeyRead(key, "remote") for key in self.declared_reads)
 

@@ -93,7 +93,7 @@ class TransformNode(Node):
         return self.fn.says if shown and isinstance(self.fn, TransformSpec) else None
 
     @property
-    def takes_pieces(self) -> bool:
+    def needs_pieces(self) -> bool:
         """True if its function takes an answer in chunks: its parameter is an `AsyncIterator[str]`."""
         return not isinstance(self.fn, TransformSpec) and takes_pieces(self.fn)
 
@@ -149,6 +149,14 @@ class CaptureNode(Node):
     kind: ClassVar[str] = "capture"
     key: str
     turns: int | None = None
+
+    @property
+    def copies_user(self) -> bool:
+        return self.turns is None
+
+    @property
+    def copied_turns(self) -> int | None:
+        return self.turns
 
     @property
     def key_writes(self) -> tuple[str, ...]:

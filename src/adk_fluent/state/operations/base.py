@@ -9,10 +9,11 @@ from typing import Any, ClassVar, Final, Self, TypeVar, cast
 from adk_fluent.errors import ArgumentError, MissingKeyError, TransformError
 from adk_fluent.ir.annotations import TransformSpec
 from adk_fluent.ir.base import Node
+from adk_fluent.ir.execution import InOrder
 from adk_fluent.ir.frozen import Frozen, frozen
 from adk_fluent.ir.functions import NO_ACCESS, Access, function_name, source_is_read, source_unread
 from adk_fluent.ir.keys import KeyRead, KeyReads, Level
-from adk_fluent.ir.nodes import SequenceNode, TransformNode
+from adk_fluent.ir.nodes import TransformNode
 from adk_fluent.ir.predicates import StateView, lost
 from adk_fluent.ir.resources import Call
 from adk_fluent.state.delta import ReadOnlyState, changes, differing
@@ -229,7 +230,7 @@ def changes_of(node: Node, state: StateView) -> dict[str, Any]:
     >>> changes_of((S.rename(a="b") >> S.drop("b")).node, {"a": 1})
     {'a': None}
     """
-    steps = node.children if isinstance(node, SequenceNode) else (node,)
+    steps = node.children if isinstance(node.runs, InOrder) else (node,)
     for step in steps:
         if not isinstance(step, TransformNode):
             raise ArgumentError(

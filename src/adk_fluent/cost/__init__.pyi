@@ -1,0 +1,14 @@
+from adk_fluent.cost.estimate import AgentCost as AgentCost
+from adk_fluent.cost.estimate import CostEstimate as CostEstimate
+from adk_fluent.cost.estimate import estimate_cost as estimate_cost
+from adk_fluent.cost.prices import Price as Price
+from adk_fluent.cost.prices import Tokens as Tokens
+from adk_fluent.cost.prices import cost_of as cost_of
+from adk_fluent.cost.prices import cost_of_response as cost_of_response
+from adk_fluent.cost.prices import countdown as countdown
+from adk_fluent.cost.prices import price_of as price_of
+from adk_fluent.cost.prices import register_price as register_price
+from adk_fluent.cost.prices import tokens_of as tokens_of
+from adk_fluent.cost.prices import unregister_price as unregister_price
+from adk_fluent.cost.traffic import TrafficAssumptions as TrafficAssumptions
+from adk_fluent.ir.annotations import ModelCandidate as ModelCandidate

@@ -1,0 +1,9 @@
+from adk_fluent.inspection.anatomy import LlmAnatomy as LlmAnatomy
+from adk_fluent.inspection.anatomy import Reach as Reach
+from adk_fluent.inspection.anatomy import llm_anatomy as llm_anatomy
+from adk_fluent.inspection.explanation import AgentPicture as AgentPicture
+from adk_fluent.inspection.explanation import DataFlow as DataFlow
+from adk_fluent.inspection.explanation import Explanation as Explanation
+from adk_fluent.inspection.explanation import data_flow as data_flow
+from adk_fluent.inspection.explanation import explain as explain
+from adk_fluent.inspection.presentation import PerAgent as PerAgent

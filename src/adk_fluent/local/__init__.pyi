@@ -1,0 +1,1 @@
+from adk_fluent.local.llm import LocalLlm as LocalLlm

@@ -1,0 +1,11 @@
+from adk_fluent.errors import SchemaCompositionError as SchemaCompositionError
+from adk_fluent.errors import StateKeyError as StateKeyError
+from adk_fluent.errors import StateTypeError as StateTypeError
+from adk_fluent.ir.functions import declares as declares
+from adk_fluent.ir.state_keys import StateFieldRef as StateFieldRef
+from adk_fluent.state.schema import StateSchema as StateSchema
+from adk_fluent.state.schema_fields import AppScoped as AppScoped
+from adk_fluent.state.schema_fields import CapturedBy as CapturedBy
+from adk_fluent.state.schema_fields import SessionScoped as SessionScoped
+from adk_fluent.state.schema_fields import Temp as Temp
+from adk_fluent.state.schema_fields import UserScoped as UserScoped

@@ -1,0 +1,11 @@
+from adk_fluent.backends.adk.api import ModelRequest as ModelRequest
+from adk_fluent.backends.mock import MockBackend as MockBackend
+from adk_fluent.backends.mock import call_tool as call_tool
+from adk_fluent.backends.mock import mock_backend as mock_backend
+from adk_fluent.contracts import check_contracts as check_contracts
+from adk_fluent.testing.contracts import assert_contracts as assert_contracts
+from adk_fluent.testing.freezing import frozen_run as frozen_run
+from adk_fluent.testing.harness import AgentHarness as AgentHarness
+from adk_fluent.testing.harness import Response as Response
+from adk_fluent.testing.snapshots import snapshot_events as snapshot_events
+from adk_fluent.testing.snapshots import snapshot_requests as snapshot_requests
