@@ -261,11 +261,11 @@ EXPORTS: Final[Mapping[str, Mapping[str, str]]] = {
         "from_bytes": "adk_fluent.distributed.formats",
         "inward": "adk_fluent.distributed.crossing",
         "outward": "adk_fluent.distributed.crossing",
-        "pack": "adk_fluent.state.plain_data",
+        "pack": "adk_fluent.state.delta",
         "run_worker": "adk_fluent.distributed.worker",
         "split": "adk_fluent.distributed.segments",
         "to_bytes": "adk_fluent.distributed.formats",
-        "unpack": "adk_fluent.state.plain_data",
+        "unpack": "adk_fluent.state.delta",
     },
     "adk_fluent.eval": {
         "FluentCase": "adk_fluent.eval.cases",

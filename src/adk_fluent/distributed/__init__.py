@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from adk_fluent.distributed.segments import Segment, split
     from adk_fluent.distributed.worker import run_worker
     from adk_fluent.ir.annotations import ExecutionBoundary, ScalingConfig, TransportConfig
-    from adk_fluent.state.plain_data import pack, unpack
+    from adk_fluent.state.delta import pack, unpack
 
 __all__ = [
     "Crossing",

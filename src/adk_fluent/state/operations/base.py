@@ -20,20 +20,6 @@ from adk_fluent.state.effects import Effect, OneOf, Packs, Unpacks
 
 Changes = Mapping[str, Any]
 
-# The types of operations' fields. A field's name says what it is for; these names say what it holds.
-Key = str
-Keys = tuple[str, ...]
-KeySet = frozenset[str]
-Pairs = tuple[tuple[str, str], ...]
-Constants = tuple[tuple[str, Any], ...]
-Number = int | float
-Text = str
-ValueFn = Callable[[Any], Any]
-Combine = Callable[..., Any] | None
-Computed = tuple[tuple[str, Callable[[StateView], Any]], ...]
-Steps = tuple[TransformNode, ...]
-Cases = tuple[tuple[str, tuple[TransformNode, ...]], ...]
-
 _put: Final = object.__setattr__
 Found = TypeVar("Found")
 

@@ -13,22 +13,13 @@ from adk_fluent.errors import StateGuardError, TransformError
 from adk_fluent.ir.frozen import frozen
 from adk_fluent.ir.functions import Access
 from adk_fluent.ir.keys import KeyRead, KeyReads, declared
+from adk_fluent.ir.nodes import TransformNode
 from adk_fluent.ir.predicates import Match, Predicate, StateView, holds, lost
 from adk_fluent.ir.state_keys import takes_none
 from adk_fluent.state.delta import changes, detached
 from adk_fluent.state.effects import AtOnce, Effect, Holds, Needs, OneOf
 from adk_fluent.state.field_types import at_path, by_either_name
-from adk_fluent.state.operations.base import (
-    Cases,
-    Changes,
-    Key,
-    Keys,
-    StateOperation,
-    Steps,
-    Text,
-    chained,
-    each,
-)
+from adk_fluent.state.operations.base import Changes, StateOperation, chained, each
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
@@ -41,7 +32,7 @@ class Guard(StateOperation):
 
     name: ClassVar[str] = "guard"
     test: Predicate
-    message: Text
+    message: str
 
     def __call__(self, state: StateView) -> Changes:
         if not holds(self.test, state, "S.guard"):
@@ -64,7 +55,7 @@ class Require(StateOperation):
     """Raises an error if one of these keys is absent."""
 
     name: ClassVar[str] = "require"
-    keys: Keys
+    keys: tuple[str, ...]
 
     def __call__(self, state: StateView) -> Changes:
         if missing := [key for key in self.keys if key not in state]:
@@ -145,8 +136,8 @@ class Log(StateOperation):
     """Logs these keys, or the whole state."""
 
     name: ClassVar[str] = "log"
-    keys: Keys
-    label: Text
+    keys: tuple[str, ...]
+    label: str
 
     def __call__(self, state: StateView) -> Changes:
         import logging  # only a run needs it
@@ -175,7 +166,7 @@ class ConditionalTransform(StateOperation):
 
     name: ClassVar[str] = "when"
     test: Predicate
-    steps: Steps
+    steps: tuple[TransformNode, ...]
 
     def __call__(self, state: StateView) -> Changes:
         return chained(state, self.steps) if holds(self.test, state, "S.when") else {}
@@ -192,8 +183,8 @@ class Branch(StateOperation):
     """Runs the transforms of the case that the value of a key names; nothing if there is no such case."""
 
     name: ClassVar[str] = "branch"
-    key: Key
-    cases: Cases
+    key: str
+    cases: tuple[tuple[str, tuple[TransformNode, ...]], ...]
 
     def __call__(self, state: StateView) -> Changes:
         if (value := state.get(self.key)) is None:
@@ -216,7 +207,7 @@ class Together(StateOperation):
     """
 
     name: ClassVar[str] = "together"
-    steps: Steps
+    steps: tuple[TransformNode, ...]
 
     def __call__(self, state: StateView) -> Changes:
         deltas: dict[str, Any] = {}

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, Self, cast
 
 from adk_fluent.errors import TransformError
@@ -16,17 +16,7 @@ from adk_fluent.ir.keys import KeyRead, KeyReads
 from adk_fluent.ir.predicates import StateView
 from adk_fluent.ir.state_keys import is_session_scoped
 from adk_fluent.state.effects import Copies, Effect, Keeps, Needs, Packs, Removes, Unpacks, Writes
-from adk_fluent.state.operations.base import (
-    Changes,
-    Key,
-    Keys,
-    KeySet,
-    Pairs,
-    StateOperation,
-    ValueFn,
-    each,
-    value_at,
-)
+from adk_fluent.state.operations.base import Changes, StateOperation, each, value_at
 
 
 @frozen
@@ -35,7 +25,7 @@ class Pick(StateOperation):
 
     name: ClassVar[str] = "pick"
     semantics: ClassVar[Semantics] = "replace_session"
-    keys: Keys
+    keys: tuple[str, ...]
 
     def __call__(self, state: StateView) -> Changes:
         removed = {key: None for key in state if is_session_scoped(key) and key not in self.keys}
@@ -55,7 +45,7 @@ class Drop(StateOperation):
     name: ClassVar[str] = "drop"
     semantics: ClassVar[Semantics] = "delete_keys"
     elsewhere: ClassVar[frozenset[str]] = frozenset({"keys"})  # the stored node has them in `affected_keys`
-    keys: KeySet = frozenset()
+    keys: frozenset[str] = frozenset()
 
     def __call__(self, state: StateView) -> Changes:
         return {key: None for key in sorted(self.keys) if is_session_scoped(key)}
@@ -80,7 +70,7 @@ class Rename(StateOperation):
 
     name: ClassVar[str] = "rename"
     semantics: ClassVar[Semantics] = "delete_keys"
-    pairs: Pairs
+    pairs: tuple[tuple[str, str], ...]
 
     def __call__(self, state: StateView) -> Changes:
         removed = {old: None for old, _ in self.pairs if is_session_scoped(old)}
@@ -102,7 +92,7 @@ class Flatten(StateOperation):
     """Replaces the dict at a key by one key per leaf."""
 
     name: ClassVar[str] = "flatten"
-    key: Key
+    key: str
 
     def __call__(self, state: StateView) -> Changes:
         value = state.get(self.key)
@@ -167,8 +157,8 @@ class Accumulate(StateOperation):
     """Appends the value of a key, if it has one, to the list at another key."""
 
     name: ClassVar[str] = "accumulate"
-    key: Key
-    into: Key
+    key: str
+    into: str
 
     def __call__(self, state: StateView) -> Changes:
         return {self.into: [*_kept(state, self.into), state[self.key]]} if self.key in state else {}
@@ -185,7 +175,7 @@ class History(StateOperation):
     """Appends the value of a key, if it has one, to the list of its last `max_size` values."""
 
     name: ClassVar[str] = "history"
-    key: Key
+    key: str
     max_size: int
 
     @property
@@ -210,8 +200,8 @@ class Zip(StateOperation):
     """Joins several lists of the same length to one list of rows."""
 
     name: ClassVar[str] = "zip"
-    keys: Keys
-    into: Key
+    keys: tuple[str, ...]
+    into: str
 
     def __call__(self, state: StateView) -> Changes:
         columns = [_items(state, key, "zip") for key in self.keys]
@@ -233,9 +223,9 @@ class GroupBy(StateOperation):
     """Groups the items of a list in a dict of lists; the key of an item is a function's result, as text."""
 
     name: ClassVar[str] = "group_by"
-    key: Key
-    fn: ValueFn
-    into: Key
+    key: str
+    fn: Callable[[Any], Any]
+    into: str
 
     def __call__(self, state: StateView) -> Changes:
         groups: dict[str, list[Any]] = {}

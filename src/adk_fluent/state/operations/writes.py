@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Self, cast
 
 from adk_fluent.errors import TransformError
@@ -13,19 +13,7 @@ from adk_fluent.ir.nodes import TransformFn
 from adk_fluent.ir.predicates import StateView
 from adk_fluent.ir.resources import Call
 from adk_fluent.state.effects import Defaults, Effect, Needs, Sets, Writes, WritesAnything, returned
-from adk_fluent.state.operations.base import (
-    Changes,
-    Combine,
-    Computed,
-    Constants,
-    Key,
-    Keys,
-    Number,
-    StateOperation,
-    ValueFn,
-    each,
-    value_at,
-)
+from adk_fluent.state.operations.base import Changes, StateOperation, each, value_at
 
 
 @frozen
@@ -33,7 +21,7 @@ class Set(StateOperation):
     """Writes these values."""
 
     name: ClassVar[str] = "set"
-    values: Constants
+    values: tuple[tuple[str, Any], ...]
 
     def __call__(self, state: StateView) -> Changes:
         return dict(self.values)
@@ -47,7 +35,7 @@ class Default(StateOperation):
     """Writes each of these values if its key is absent."""
 
     name: ClassVar[str] = "default"
-    values: Constants
+    values: tuple[tuple[str, Any], ...]
 
     def __call__(self, state: StateView) -> Changes:
         return {key: value for key, value in self.values if key not in state}
@@ -61,9 +49,9 @@ class Merge(StateOperation):
     """Combines several values in one: by a function, or as text, one line for each value that is set."""
 
     name: ClassVar[str] = "merge"
-    keys: Keys
-    into: Key
-    fn: Combine
+    keys: tuple[str, ...]
+    into: str
+    fn: Callable[..., Any] | None
 
     @property
     def says(self) -> str | None:
@@ -93,8 +81,8 @@ class TransformValue(StateOperation):
     """Replaces a value by the result of a function of it."""
 
     name: ClassVar[str] = "transform"
-    key: Key
-    fn: ValueFn
+    key: str
+    fn: Callable[[Any], Any]
 
     def __call__(self, state: StateView) -> Changes:
         return {self.key: self.fn(value_at(state, self.key, "S.transform"))}
@@ -115,7 +103,7 @@ class Compute(StateOperation):
     """Writes each key with the result of its function of the state."""
 
     name: ClassVar[str] = "compute"
-    values: Computed
+    values: tuple[tuple[str, Callable[[StateView], Any]], ...]
 
     def __call__(self, state: StateView) -> Changes:
         return {key: fn(state) for key, fn in self.values}
@@ -188,8 +176,8 @@ class Counter(StateOperation):
     """Adds `step` to the number at a key; an absent key counts as 0."""
 
     name: ClassVar[str] = "counter"
-    key: Key
-    step: Number
+    key: str
+    step: int | float
 
     def __call__(self, state: StateView) -> Changes:
         count = state.get(self.key, 0)
