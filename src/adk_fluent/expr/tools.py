@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from google.adk.tools.tool_context import ToolContext
     from google.genai.types import VertexAISearchDataStoreSpec
 
-    from adk_fluent.artifacts.tools import ArtifactTool
+    from adk_fluent.tools.spec import ArtifactTool
 
     ToolLike = Callable[..., Any] | BaseTool | BaseToolset | BaseAgent | Tool | ArtifactTool
     """Every value that an agent accepts as a tool."""
