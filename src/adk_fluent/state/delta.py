@@ -27,20 +27,24 @@ LOST: Final = (
 """The hint for a missing `temp:` key in a resumed run."""
 
 
-def _refusing(wanted: Callable[..., Mapping[str, object]]) -> Callable[..., Never]:
-    """Make a method that raises an error instead of writing; `wanted` gives the changes for the message."""
+def _refusing_method(changes_of_call: Callable[..., Mapping[str, object]]) -> Callable[..., Never]:
+    """Make a method that raises an error instead of writing.
+
+    Args:
+        changes_of_call: the changes that the arguments of the method ask for, for the message.
+    """
 
     def refuse(self: ReadOnlyState, /, *args: Any, **kwargs: Any) -> Never:
-        raise self.refusal(wanted(*args, **kwargs))
+        raise self.refusal(changes_of_call(*args, **kwargs))
 
     return refuse
 
 
-def _name(key: object) -> str:
+def _key_of(key: object) -> str:
     return key.key if isinstance(key, StateFieldRef) else cast(str, key)
 
 
-class _Items(ItemsView[str, Any]):
+class _PresentItems(ItemsView[str, Any]):
     """Pairs of key and value; a key that holds `None` has no pair."""
 
     __slots__ = ()
@@ -84,7 +88,7 @@ class ReadOnlyState(Mapping[str, Any]):
         self._returns = returns
 
     def __getitem__(self, key: str) -> Any:
-        name = _name(key)
+        name = _key_of(key)
         try:
             return detached(self._values[name])
         except KeyError:
@@ -92,15 +96,15 @@ class ReadOnlyState(Mapping[str, Any]):
 
     def get(self, key: str, default: Any = None) -> Any:  # faster than a look-up, which makes an error
         """The value at `key`, or `default`."""
-        name = _name(key)
+        name = _key_of(key)
         return default if self._values.get(name) is None else self[name]
 
     def __contains__(self, key: object) -> bool:  # faster than a look-up, which makes a copy
-        return self._values.get(_name(key)) is not None
+        return self._values.get(_key_of(key)) is not None
 
     def items(self) -> ItemsView[str, Any]:
         """The pairs of key and value; keys that hold `None` are left out."""
-        return _Items(self)
+        return _PresentItems(self)
 
     def __iter__(self) -> Iterator[str]:
         return (key for key, value in self._values.items() if value is not None)
@@ -132,21 +136,21 @@ class ReadOnlyState(Mapping[str, Any]):
 
     def lost(self, key: str) -> str:
         """The hint for a message about a missing key if a pause removed the key; else empty."""
-        taken = is_temporary(key) and self._resumed is not None and self._resumed()
-        return f" {LOST}" if taken else ""
+        is_lost = is_temporary(key) and self._resumed is not None and self._resumed()
+        return f" {LOST}" if is_lost else ""
 
     if not TYPE_CHECKING:  # methods of a dict that raise here; a type checker sees no such method
-        __setitem__ = setdefault = _refusing(lambda key, value=None: {key: value})
-        __delitem__ = pop = _refusing(lambda key, *default: {key: None})
-        update = __ior__ = _refusing(lambda other=(), /, **values: {**dict(other), **values})
-        popitem = clear = _refusing(lambda: {})
+        __setitem__ = setdefault = _refusing_method(lambda key, value=None: {key: value})
+        __delitem__ = pop = _refusing_method(lambda key, *default: {key: None})
+        update = __ior__ = _refusing_method(lambda other=(), /, **values: {**dict(other), **values})
+        popitem = clear = _refusing_method(lambda: {})
 
-    def refusal(self, wanted: Mapping[str, object]) -> ReadOnlyStateError:
+    def refusal(self, unwritten: Mapping[str, object]) -> ReadOnlyStateError:
         """The error for a function that tries to write these changes; `None` means that a key is removed."""
         start = f"State is read-only in {self.place}" if self.place else "State is read-only here"
-        if not wanted:
+        if not unwritten:
             return ReadOnlyStateError(f"{start}; put S.drop(...) into the pipeline to remove keys.")
-        items = ", ".join(f"{json.dumps(str(key))}: {value!r:.40}" for key, value in wanted.items())
+        items = ", ".join(f"{json.dumps(str(key))}: {value!r:.40}" for key, value in unwritten.items())
         if self._returns:
             return ReadOnlyStateError(f"{start}; return {{{items}}}.")
         return ReadOnlyStateError(f"{start}; a step that returns {{{items}}} can write it.")
@@ -182,31 +186,31 @@ def changes(node: TransformNode, result: object, state: StateView) -> dict[str, 
             "functions work. Make it a separate step with >>."
         )
     if result is None:
-        return differing({**_removed(node, {}, state)}, state)
+        return without_unchanged({**_removals(node, {}, state)}, state)
     if not isinstance(result, Mapping) or not all(
         isinstance(key, str) for key in cast("Mapping[object, Any]", result)
     ):
-        got = f"{type(cast(object, result)).__name__}: {result!r:.60}"
+        returned = f"{type(cast(object, result)).__name__}: {result!r:.60}"
         raise TransformError(
-            f"Transform {node.name or node.label!r} returned {got}. It must "
+            f"Transform {node.name or node.label!r} returned {returned}. It must "
             "return a dict of state keys to values, or None to change nothing."
         )
     written = cast("Mapping[str, Any]", result)
-    return differing({**_removed(node, written, state), **written}, state)
+    return without_unchanged({**_removals(node, written, state), **written}, state)
 
 
-def differing(delta: Mapping[str, Any], state: StateView) -> dict[str, Any]:
+def without_unchanged(delta: Mapping[str, Any], state: StateView) -> dict[str, Any]:
     """The changes without those whose key has the value already."""
-    return {key: detached(value) for key, value in delta.items() if not _holds(state, key, value)}
+    return {key: detached(value) for key, value in delta.items() if not _has_value(state, key, value)}
 
 
-def _holds(state: StateView, key: str, value: Any) -> bool:
+def _has_value(state: StateView, key: str, value: Any) -> bool:
     if value is None and isinstance(state, ReadOnlyState) and not state.knows(key):
         return False
-    return _same(state.get(key), value)
+    return _are_equal(state.get(key), value)
 
 
-def _removed(node: TransformNode, result: Mapping[str, Any], state: StateView) -> dict[str, None]:
+def _removals(node: TransformNode, result: Mapping[str, Any], state: StateView) -> dict[str, None]:
     if node.semantics == "replace_session":
         removable = (key for key in state if node.scope == "all" or is_session_scoped(key))
         return {key: None for key in removable if key not in result}
@@ -215,7 +219,7 @@ def _removed(node: TransformNode, result: Mapping[str, Any], state: StateView) -
     return {}
 
 
-def _same(old: object, new: object) -> bool:
+def _are_equal(old: object, new: object) -> bool:
     return old is new or (type(old) is type(new) and bool(old == new))
 
 
@@ -260,28 +264,28 @@ def fault_in(value: object) -> str | None:
         if len(path) > MAX_NESTING:
             return f"more than {MAX_NESTING} lists and dicts inside one another"
         if isinstance(part, list | tuple):
-            stack += ((inner, (*path, place)) for place, inner in enumerate(cast("list[Any]", part)))
+            stack += ((inner, (*path, index)) for index, inner in enumerate(cast("list[Any]", part)))
         elif isinstance(part, dict):
             entries = cast("dict[Any, Any]", part)
-            wrong = next((key for key in entries if not isinstance(key, KEYS)), None)
-            if wrong is not None:
-                return f"{_called(wrong)} as a key of a dict{_place(path)}"
+            bad_key = next((key for key in entries if not isinstance(key, KEYS)), None)
+            if bad_key is not None:
+                return f"{_with_article(bad_key)} as a key of a dict{_at_path(path)}"
             stack += ((inner, (*path, key)) for key, inner in entries.items())
         else:
-            return f"{_called(part)}{_place(path)}"
+            return f"{_with_article(part)}{_at_path(path)}"
     return None
 
 
-def _called(value: object) -> str:
+def _with_article(value: object) -> str:
     name = type(value).__name__
     return f"an {name}" if name[:1].lower() in "aeiou" else f"a {name}"
 
 
-def _place(path: tuple[Any, ...]) -> str:
-    return f" at {''.join(_steps(path))}" if path else ""
+def _at_path(path: tuple[Any, ...]) -> str:
+    return f" at {''.join(_path_steps(path))}" if path else ""
 
 
-def _steps(path: tuple[Any, ...]) -> Iterator[str]:
+def _path_steps(path: tuple[Any, ...]) -> Iterator[str]:
     return (f"[{step!r:.40}]" for step in path)
 
 
@@ -308,10 +312,12 @@ def pack(state: Mapping[str, Any], fields: Fields, where: str) -> dict[str, Any]
         SerializationError: a value is not plain data and no schema field has its key.
         StateTypeError: the value does not match its field.
     """
-    return {key: _packed(key, value, fields, where) for key, value in state.items() if not is_temporary(key)}
+    return {
+        key: _packed_value(key, value, fields, where) for key, value in state.items() if not is_temporary(key)
+    }
 
 
-def _packed(key: str, value: Any, fields: Fields, where: str) -> Any:
+def _packed_value(key: str, value: Any, fields: Fields, where: str) -> Any:
     fault = fault_in(value)
     if fault is None:
         return value
@@ -330,10 +336,10 @@ def unpack(state: Mapping[str, Any], fields: Fields) -> dict[str, Any]:
     Raises:
         SerializationError: a value belongs to a schema field that `fields` does not have.
     """
-    return {key: _unpacked(key, value, fields) for key, value in state.items()}
+    return {key: _unpacked_value(key, value, fields) for key, value in state.items()}
 
 
-def _unpacked(key: str, value: Any, fields: Fields) -> Any:
+def _unpacked_value(key: str, value: Any, fields: Fields) -> Any:
     if not isinstance(value, Typed):
         return value
     if key not in fields:

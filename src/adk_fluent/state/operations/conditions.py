@@ -19,7 +19,7 @@ from adk_fluent.ir.state_keys import takes_none
 from adk_fluent.state.delta import changes, detached
 from adk_fluent.state.effects import AtOnce, Effect, Holds, Needs, OneOf
 from adk_fluent.state.field_types import at_path, by_either_name
-from adk_fluent.state.operations.base import Changes, StateOperation, chained, each
+from adk_fluent.state.operations.base import Changes, StateOperation, chain_changes, key_reads
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
@@ -66,7 +66,7 @@ class Require(StateOperation):
         return {}
 
     def _reading(self) -> KeyReads:
-        return each(self.keys, "tolerant")
+        return key_reads(self.keys, "tolerant")
 
     def _doing(self) -> Iterable[Effect]:
         return map(Needs, self.keys)
@@ -82,14 +82,14 @@ class Validate(StateOperation):
     def __call__(self, state: StateView) -> Changes:
         model = self.model
         values = {key: state[key] for key in model.model_fields if key in state}
-        error = _misfit(model, values)
+        error = _validation_error(model, values)
         if error is None:
             return {}
         problems = error.errors()
         # `None` in state means absent, so an absent key counts as `None` if the model allows that.
         if missing := {problem["loc"]: problem for problem in problems if problem["type"] == "missing"}:
-            left = _misfit(model, _with_none(values, missing))
-            problems = [missing.get(p["loc"], p) for p in left.errors()] if left else []
+            remaining = _validation_error(model, _with_none(values, missing))
+            problems = [missing.get(p["loc"], p) for p in remaining.errors()] if remaining else []
         if problems:
             where = ".".join(map(str, problems[0]["loc"])) or model.__name__
             raise StateGuardError(
@@ -100,18 +100,18 @@ class Validate(StateOperation):
 
     def _reading(self) -> KeyReads:
         for name, field in self.model.model_fields.items():
-            yield KeyRead(name, "operation", "tolerant" if _must_be_there(field) else "optional")
+            yield KeyRead(name, "operation", "tolerant" if _is_required(field) else "optional")
 
     def _doing(self) -> Iterable[Effect]:
-        return (Needs(name) for name, field in self.model.model_fields.items() if _must_be_there(field))
+        return (Needs(name) for name, field in self.model.model_fields.items() if _is_required(field))
 
 
-def _must_be_there(field: FieldInfo) -> bool:
+def _is_required(field: FieldInfo) -> bool:
     """True if a field has no default and its type does not allow `None`, which in state means absent."""
     return field.is_required() and not takes_none(field.annotation)
 
 
-def _misfit(model: type[BaseModel], values: Mapping[str, Any]) -> ValidationError | None:
+def _validation_error(model: type[BaseModel], values: Mapping[str, Any]) -> ValidationError | None:
     """The error for values that do not match a model; `None` if they match."""
     from pydantic import ValidationError
 
@@ -147,7 +147,7 @@ class Log(StateOperation):
         return {}
 
     def _reading(self) -> KeyReads:
-        return each(self.keys, "tolerant")
+        return key_reads(self.keys, "tolerant")
 
     def _touched(self) -> Access:
         return Access(frozenset(self.keys), reads_known=bool(self.keys))
@@ -169,7 +169,7 @@ class ConditionalTransform(StateOperation):
     steps: tuple[TransformNode, ...]
 
     def __call__(self, state: StateView) -> Changes:
-        return chained(state, self.steps) if holds(self.test, state, "S.when") else {}
+        return chain_changes(state, self.steps) if holds(self.test, state, "S.when") else {}
 
     def _reading(self) -> KeyReads:
         return declared([self.test], "operation", "tolerant")
@@ -190,10 +190,10 @@ class Branch(StateOperation):
         if (value := state.get(self.key)) is None:
             return {}
         label = value.strip() if isinstance(value, str) else str(value)
-        return chained(state, next((steps for case, steps in self.cases if case == label), ()))
+        return chain_changes(state, next((steps for case, steps in self.cases if case == label), ()))
 
     def _reading(self) -> KeyReads:
-        return each((self.key,))
+        return key_reads((self.key,))
 
     def _doing(self) -> Iterable[Effect]:
         return (OneOf(tuple((Match(self.key, "eq", case), steps) for case, steps in self.cases)),)
@@ -212,19 +212,19 @@ class Together(StateOperation):
     def __call__(self, state: StateView) -> Changes:
         deltas: dict[str, Any] = {}
         removed: dict[str, None] = {}
-        moved: dict[str, Any] = {}
+        renamed: dict[str, Any] = {}
         for step in self.steps:
             delta = changes(step, step.fn(state), state)
             if step.semantics != "merge":
                 removed |= {key: None for key, value in delta.items() if value is None}
-                moved |= {key: value for key, value in delta.items() if value is not None}
+                renamed |= {key: value for key, value in delta.items() if value is not None}
                 continue
             if clash := deltas.keys() & delta.keys():
                 raise TransformError(
                     f"Two transforms joined by + both write {min(clash)!r}; chain them with >>."
                 )
             deltas |= delta
-        return deltas | removed | moved
+        return deltas | removed | renamed
 
     def _reading(self) -> KeyReads:
         return (read for step in self.steps for read in declared([step.fn], "operation"))

@@ -16,7 +16,7 @@ from adk_fluent.ir.keys import KeyRead, KeyReads
 from adk_fluent.ir.predicates import StateView
 from adk_fluent.ir.state_keys import is_session_scoped
 from adk_fluent.state.effects import Copies, Effect, Keeps, Needs, Packs, Removes, Unpacks, Writes
-from adk_fluent.state.operations.base import Changes, StateOperation, each, value_at
+from adk_fluent.state.operations.base import Changes, StateOperation, key_reads, value_at
 
 
 @frozen
@@ -32,7 +32,7 @@ class Pick(StateOperation):
         return {**removed, **{key: state[key] for key in self.keys if key in state}}
 
     def _reading(self) -> KeyReads:
-        return each(self.keys, "lenient")
+        return key_reads(self.keys, "lenient")
 
     def _doing(self) -> Iterable[Effect]:
         return (Keeps(self.keys),)
@@ -44,7 +44,7 @@ class Drop(StateOperation):
 
     name: ClassVar[str] = "drop"
     semantics: ClassVar[Semantics] = "delete_keys"
-    elsewhere: ClassVar[frozenset[str]] = frozenset({"keys"})  # the stored node has them in `affected_keys`
+    left_out: ClassVar[frozenset[str]] = frozenset({"keys"})  # the stored node has them in `affected_keys`
     keys: frozenset[str] = frozenset()
 
     def __call__(self, state: StateView) -> Changes:
@@ -77,7 +77,7 @@ class Rename(StateOperation):
         return {**removed, **{new: state[old] for old, new in self.pairs if old in state}}
 
     def _reading(self) -> KeyReads:
-        return each((old for old, _ in self.pairs), "lenient")
+        return key_reads((old for old, _ in self.pairs), "lenient")
 
     def _doing(self) -> Iterable[Effect]:
         return (*(Removes(old) for old, _ in self.pairs), *(Copies(old, new) for old, new in self.pairs))
@@ -102,7 +102,7 @@ class Flatten(StateOperation):
         return {**dropped, **_leaves(self.key, cast("dict[str, Any]", value))}
 
     def _reading(self) -> KeyReads:
-        return each((self.key,), "tolerant")
+        return key_reads((self.key,), "tolerant")
 
     def _doing(self) -> Iterable[Effect]:
         return (Unpacks(self.key),)
@@ -115,19 +115,19 @@ class Unflatten(StateOperation):
     name: ClassVar[str] = "unflatten"
 
     def __call__(self, state: StateView) -> Changes:
-        out: dict[str, Any] = {}
+        changed: dict[str, Any] = {}
         for key in state:
             root, *path = key.split(".")
             if path and is_session_scoped(key) and all((root, *path)):
-                out[key] = None
-                _graft(out.setdefault(root, state.get(root, {})), path, state[key], key)
-        return out
+                changed[key] = None
+                _put_back(changed.setdefault(root, state.get(root, {})), path, state[key], key)
+        return changed
 
     def _doing(self) -> Iterable[Effect]:
         return (Packs(),)
 
 
-def _graft(branch: object, path: list[str], value: object, key: str) -> None:
+def _put_back(branch: object, path: list[str], value: object, key: str) -> None:
     for part in path[:-1]:
         if isinstance(branch, dict):
             branch = cast("dict[str, object]", branch).setdefault(part, {})
@@ -161,10 +161,10 @@ class Accumulate(StateOperation):
     into: str
 
     def __call__(self, state: StateView) -> Changes:
-        return {self.into: [*_kept(state, self.into), state[self.key]]} if self.key in state else {}
+        return {self.into: [*_list_at(state, self.into), state[self.key]]} if self.key in state else {}
 
     def _reading(self) -> KeyReads:
-        return _growing(self.key, self.into)
+        return _list_reads(self.key, self.into)
 
     def _doing(self) -> Iterable[Effect]:
         return (Copies(self.key, self.into, list, (self.into,)),)
@@ -186,10 +186,10 @@ class History(StateOperation):
     def __call__(self, state: StateView) -> Changes:
         if self.key not in state:
             return {}
-        return {self.into: [*_kept(state, self.into), state[self.key]][-self.max_size :]}
+        return {self.into: [*_list_at(state, self.into), state[self.key]][-self.max_size :]}
 
     def _reading(self) -> KeyReads:
-        return _growing(self.key, self.into)
+        return _list_reads(self.key, self.into)
 
     def _doing(self) -> Iterable[Effect]:
         return (Copies(self.key, self.into, list, (self.into,)),)
@@ -204,7 +204,7 @@ class Zip(StateOperation):
     into: str
 
     def __call__(self, state: StateView) -> Changes:
-        columns = [_items(state, key, "zip") for key in self.keys]
+        columns = [_required_list(state, key, "zip") for key in self.keys]
         if len({len(column) for column in columns}) > 1:
             named = zip(self.keys, columns, strict=True)
             lengths = ", ".join(f"{key!r} has {len(column)}" for key, column in named)
@@ -212,7 +212,7 @@ class Zip(StateOperation):
         return {self.into: [list(row) for row in zip(*columns, strict=True)]}
 
     def _reading(self) -> KeyReads:
-        return each(self.keys, type=list)
+        return key_reads(self.keys, type=list)
 
     def _doing(self) -> Iterable[Effect]:
         return (*map(Needs, self.keys), Writes(self.into, list, self.keys))
@@ -229,12 +229,12 @@ class GroupBy(StateOperation):
 
     def __call__(self, state: StateView) -> Changes:
         groups: dict[str, list[Any]] = {}
-        for item in _items(state, self.key, "group_by"):
+        for item in _required_list(state, self.key, "group_by"):
             groups.setdefault(str(self.fn(item)), []).append(item)
         return {self.into: groups}
 
     def _reading(self) -> KeyReads:
-        return each((self.key,), type=list)
+        return key_reads((self.key,), type=list)
 
     def _doing(self) -> Iterable[Effect]:
         return (Needs(self.key), Writes(self.into, dict, (self.key,)))
@@ -244,19 +244,19 @@ class GroupBy(StateOperation):
         return (self.fn,)
 
 
-def _growing(key: str, into: str) -> KeyReads:
+def _list_reads(key: str, into: str) -> KeyReads:
     yield KeyRead(key, "operation", "tolerant")
     yield KeyRead(into, "own", "optional", list)
 
 
-def _items(state: StateView, key: str, operation: str) -> list[Any]:
+def _required_list(state: StateView, key: str, operation: str) -> list[Any]:
     value = value_at(state, key, f"S.{operation}")
     if not isinstance(value, list | tuple):
         raise TransformError(f"S.{operation} needs a list at {key!r}, which holds {value!r:.40}.")
     return list(cast("list[Any]", value))
 
 
-def _kept(state: StateView, key: str) -> list[Any]:
+def _list_at(state: StateView, key: str) -> list[Any]:
     value = state.get(key, [])
     if not isinstance(value, list):
         raise TransformError(f"State key {key!r} holds {value!r:.40}, not the list that is kept there.")

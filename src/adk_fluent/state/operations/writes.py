@@ -12,8 +12,8 @@ from adk_fluent.ir.keys import KeyReads, declared
 from adk_fluent.ir.nodes import TransformFn
 from adk_fluent.ir.predicates import StateView
 from adk_fluent.ir.resources import Call
-from adk_fluent.state.effects import Defaults, Effect, Needs, Sets, Writes, WritesAnything, returned
-from adk_fluent.state.operations.base import Changes, StateOperation, each, value_at
+from adk_fluent.state.effects import Defaults, Effect, Needs, Sets, Writes, WritesAnything, effects_of_returns
+from adk_fluent.state.operations.base import Changes, StateOperation, key_reads, value_at
 
 
 @frozen
@@ -63,7 +63,7 @@ class Merge(StateOperation):
         return {self.into: "\n".join(str(state[key]) for key in self.keys if key in state)}
 
     def _reading(self) -> KeyReads:
-        return each(self.keys, "tolerant")
+        return key_reads(self.keys, "tolerant")
 
     def _doing(self) -> Iterable[Effect]:
         return (Writes(self.into, str if self.fn is None else None, self.keys),)
@@ -88,7 +88,7 @@ class TransformValue(StateOperation):
         return {self.key: self.fn(value_at(state, self.key, "S.transform"))}
 
     def _reading(self) -> KeyReads:
-        return each((self.key,))
+        return key_reads((self.key,))
 
     def _doing(self) -> Iterable[Effect]:
         return (Needs(self.key), Writes(self.key, None, (self.key,)))
@@ -113,8 +113,8 @@ class Compute(StateOperation):
 
     def _doing(self) -> Iterable[Effect]:
         for key, fn in self.values:
-            seen = access(fn)
-            yield Writes(key, None, tuple(sorted(seen.reads)) if seen.reads_known else None)
+            keys = access(fn)
+            yield Writes(key, None, tuple(sorted(keys.reads)) if keys.reads_known else None)
 
     @property
     def functions(self) -> tuple[object, ...]:
@@ -131,7 +131,7 @@ class Fn(StateOperation):
     """
 
     name: ClassVar[str] = "fn"
-    elsewhere: ClassVar[frozenset[str]] = frozenset({"declared"})
+    left_out: ClassVar[frozenset[str]] = frozenset({"declared"})
     fn: TransformFn
     declared: Access = NO_ACCESS
 
@@ -142,17 +142,17 @@ class Fn(StateOperation):
         yield Call(self.fn, "its function")
 
     def _reading(self) -> KeyReads:
-        return declared([self.fn], "operation") if self._is_read else each(self.declared.reads)
+        return declared([self.fn], "operation") if self._is_read else key_reads(self.declared.reads)
 
     def _doing(self) -> Iterable[Effect]:
         touched = self._touched()
         if not touched.writes_known:
             yield WritesAnything()
-        made_of = tuple(sorted(touched.reads)) if touched.reads_known else None
+        sources = tuple(sorted(touched.reads)) if touched.reads_known else None
         if self._is_read:
-            yield from returned(self.fn, touched.writes, made_of)
+            yield from effects_of_returns(self.fn, touched.writes, sources)
         else:
-            yield from (Writes(key, None, made_of) for key in sorted(touched.writes))
+            yield from (Writes(key, None, sources) for key in sorted(touched.writes))
 
     @property
     def _is_read(self) -> bool:
@@ -186,7 +186,7 @@ class Counter(StateOperation):
         return {self.key: count + self.step}
 
     def _reading(self) -> KeyReads:
-        return each((self.key,), "optional", int | float)
+        return key_reads((self.key,), "optional", int | float)
 
     def _doing(self) -> Iterable[Effect]:
         return (Writes(self.key, int | float),)

@@ -55,7 +55,7 @@ from adk_fluent.errors import (
     what_happened,
 )
 from adk_fluent.ir.predicates import AbsentKey, StateView, Unordered, missing
-from adk_fluent.state.fidelity import shown
+from adk_fluent.state.fidelity import type_text
 
 Events = AsyncGenerator[Event, None]
 
@@ -325,7 +325,7 @@ _OBJECTS: Final[tuple[tuple[type, str], ...]] = (
 def _of_answer(error: ValidationError, agent: BaseAgent | None) -> AnswerError | None:
     """The error for an answer that ADK itself checked, and found not to be what its agent promises."""
     schema: object = getattr(agent, "output_schema", None)
-    if agent is None or schema is None or _packed(error.title) != _packed(shown(schema)):
+    if agent is None or schema is None or _packed(error.title) != _packed(type_text(schema)):
         return None
     return wrong_answer(agent.name, schema, error)
 
