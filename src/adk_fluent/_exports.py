@@ -370,8 +370,8 @@ EXPORTS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "adk_fluent.viz": {
         "to_html": "adk_fluent.viz.page",
-        "to_mermaid": "adk_fluent.viz.mermaid",
-        "to_outline": "adk_fluent.viz.outline",
+        "to_mermaid": "adk_fluent.viz.diagrams",
+        "to_outline": "adk_fluent.viz.diagrams",
         "to_png": "adk_fluent.viz.images",
         "to_svg": "adk_fluent.viz.images",
     },
