@@ -14,7 +14,7 @@ from adk_fluent.ir.functions import NO_ACCESS, Access, function_name, source_is_
 from adk_fluent.ir.keys import KeyRead, KeyReads, Level
 from adk_fluent.ir.nodes import SequenceNode, TransformNode
 from adk_fluent.ir.predicates import StateView, lost
-from adk_fluent.ir.resources import Call
+from adk_fluent.ir.resources import UserCall
 from adk_fluent.state.delta import ReadOnlyState, changes, without_unchanged
 from adk_fluent.state.effects import Effect, OneOf, Packs, Unpacks
 
@@ -100,12 +100,12 @@ class Described(TransformSpec):
                 touched |= part.access
         return touched
 
-    def calls(self) -> Iterator[Call]:
+    def calls(self) -> Iterator[UserCall]:
         for function in self.functions:
-            yield Call(function, "its function", injected=False)
+            yield UserCall(function, "its function", injected=False)
         for effect in self.effects:
             if isinstance(effect, OneOf):
-                yield from (Call(test, "its condition", injected=False) for test, _ in effect.ways)
+                yield from (UserCall(test, "its condition", injected=False) for test, _ in effect.ways)
             for part in effect.parts:
                 yield from (call._replace(injected=False) for call in part.calls())
 

@@ -11,7 +11,7 @@ from adk_fluent.ir.functions import NO_ACCESS, UNKNOWN_ACCESS, Access, access, s
 from adk_fluent.ir.keys import KeyReads, declared
 from adk_fluent.ir.nodes import TransformFn
 from adk_fluent.ir.predicates import StateView
-from adk_fluent.ir.resources import Call
+from adk_fluent.ir.resources import UserCall
 from adk_fluent.state.effects import Defaults, Effect, Needs, Sets, Writes, WritesAnything, effects_of_returns
 from adk_fluent.state.operations.base import Changes, StateOperation, key_reads, value_at
 
@@ -72,8 +72,8 @@ class Merge(StateOperation):
     def functions(self) -> tuple[object, ...]:
         return () if self.fn is None else (self.fn,)
 
-    def calls(self) -> Iterator[Call]:
-        yield Call(self.fn, "its function", len(self.keys), injected=False)
+    def calls(self) -> Iterator[UserCall]:
+        yield UserCall(self.fn, "its function", len(self.keys), injected=False)
 
 
 @frozen
@@ -138,8 +138,8 @@ class Fn(StateOperation):
     def __call__(self, state: StateView, /, **resources: Any) -> Changes:
         return cast(Changes, self.fn(state, **resources))
 
-    def calls(self) -> Iterator[Call]:
-        yield Call(self.fn, "its function")
+    def calls(self) -> Iterator[UserCall]:
+        yield UserCall(self.fn, "its function")
 
     def _reading(self) -> KeyReads:
         return declared([self.fn], "operation") if self._is_read else key_reads(self.declared.reads)

@@ -59,7 +59,7 @@ class Delivery:
 
 
 @dataclass(slots=True)
-class Call:
+class AgentRun:
     """What one run of an agent has under way.
 
     Attributes:
@@ -86,7 +86,7 @@ class Delivering:
     spec: Context
     origins: Mapping[str, str]
     helpers: Helpers | None = None
-    calls: PerContext[Call] = field(default_factory=lambda: PerContext(Call))
+    calls: PerContext[AgentRun] = field(default_factory=lambda: PerContext(AgentRun))
     tree: Callable[[], Node] | None = None
 
     @property
