@@ -248,7 +248,7 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the tests of the site first: to build it takes longest, on one core, which else nothing keeps busy."""
+    """Run the tests of the site first: its build takes longest alone, and the rest can run beside it."""
     items.sort(key=lambda item: "site" not in getattr(item, "fixturenames", ()))
 
 

@@ -1,7 +1,7 @@
 """Examples of every operation of `S` or `A`, made by the types of its fields: a new one too.
 
-What a field takes is read from its annotation, as it is written in the class. One with an annotation that a
-sampler does not know says so, and is to be added there, once for all operations that will ever have it.
+A sampler finds the maker of a field's value by the name of the field, or else by its annotation as the class
+writes it. It fails for a field without a maker: add one there, for all operations that have such a field.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ class Sampler(Generic[Operation]):
     base: ClassVar[type[Any]]
     """What all the operations are."""
     fields: ClassVar[Mapping[str, Callable[[Any], Any]]]
-    """How to make what a field takes, by its annotation."""
-    nested: ClassVar[frozenset[str]] = frozenset({"Steps", "Cases"})
-    """The annotations of fields that hold steps."""
+    """The maker of a field's value, by the name of the field or by its annotation."""
+    nested: ClassVar[frozenset[str]] = frozenset({"steps", "cases"})
+    """The names of fields that hold steps."""
 
     random: Random
     keys: tuple[str, ...]
@@ -58,7 +58,7 @@ class Sampler(Generic[Operation]):
         """An example of an operation."""
         values: dict[str, Any] = {}
         for field in fields(cast(Any, kind)):
-            make = self.fields.get(str(field.type))
+            make = self.fields.get(field.name) or self.fields.get(str(field.type))
             assert make is not None, f"Say in the sampler how to make the {field.type} of {kind.__name__}."
             values[field.name] = make(self)
         return kind(**values)
@@ -74,7 +74,7 @@ class Sampler(Generic[Operation]):
         return [inner.of(self.random.choice(chosen)) for _ in range(self.random.randint(1, 2))]
 
     def _holds_steps(self, kind: type[Operation]) -> bool:
-        return any(str(field.type) in self.nested for field in fields(cast(Any, kind)))
+        return any(field.name in self.nested for field in fields(cast(Any, kind)))
 
     def key(self) -> str:
         return self.random.choice(self.keys)

@@ -21,8 +21,7 @@ from adk_fluent import Agent, C, P, Route, S, gate
 from adk_fluent.cli.pairs import pairs
 from adk_fluent.cli.paper import Paper
 from adk_fluent.cli.screen import brief
-from adk_fluent.context.entries import Entry
-from adk_fluent.context.helper_requests import Rejected
+from adk_fluent.context.entries import Entry, Rejected
 from adk_fluent.context.selection import Selection, scene_of, select, selecting
 from adk_fluent.context.spec import Context
 from adk_fluent.errors import ADKFluentError

@@ -46,16 +46,16 @@ class Sampler(operations.Sampler[ArtifactOperation]):
         return tuple(ArtifactNode(operation=operation) for operation in self.inside())
 
     fields: ClassVar[Mapping[str, Callable[[Any], Any]]] = {
-        "Filename": file,
-        "Key": operations.Sampler[Any].key,
-        "Pairs": pairs,
-        "Mime": lambda made: made.random.choice((None, "text/markdown", "application/json")),
-        "Metadata": lambda made: made.random.choice(((), (("by", "me"),))),
-        "VersionNumber": lambda made: made.random.choice((None, None, 0)),
-        "Content": lambda made: made.random.choice(VALUES),
-        "str": lambda made: made.random.choice(("text", "text", *DECODINGS)),
+        "filename": file,
+        "key": operations.Sampler[Any].key,
+        "pairs": pairs,
+        "mime": lambda made: made.random.choice((None, "text/markdown", "application/json")),
+        "metadata": lambda made: made.random.choice(((), (("by", "me"),))),
+        "version": lambda made: made.random.choice((None, None, 0)),
+        "content": lambda made: made.random.choice(VALUES),
+        "decode": lambda made: made.random.choice(("text", "text", *DECODINGS)),
         "Predicate": operations.Sampler[Any].predicate,
-        "Steps": steps,
+        "steps": steps,
     }
 
 

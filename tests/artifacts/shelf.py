@@ -17,7 +17,7 @@ from adk_fluent.artifacts.requests import (
     SaveFile,
 )
 from adk_fluent.errors import ArtifactError
-from adk_fluent.state.delta import ReadOnlyState, differing
+from adk_fluent.state.delta import ReadOnlyState, without_unchanged
 
 
 @dataclass
@@ -37,7 +37,7 @@ class Shelf:
                 self.asked.append(request)
                 request = work.send(self.answer(request))
         except StopIteration as done:
-            return differing(done.value, view)
+            return without_unchanged(done.value, view)
 
     def answer(self, request: Request) -> Any:
         match request:

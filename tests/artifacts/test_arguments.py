@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from adk_fluent import A, Agent, Pipeline, S, T
-from adk_fluent.artifacts.operations import ConditionalOperations, Load, Publish, Save, Snapshot, Version
+from adk_fluent.artifacts.operations import ConditionalOperations
+from adk_fluent.artifacts.operations.files import Load, Publish, Save, Snapshot, Version
 from adk_fluent.errors import ADKFluentError, ArgumentError, UnknownMethodError
 from adk_fluent.ir import ArtifactNode, Match
 from adk_fluent.state import StateSchema

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from adk_fluent.artifacts.filenames import NAMES, fault_of, is_mime, is_text, mime_of, stem
 from adk_fluent.artifacts.formats import (
     DECODINGS,
     Unfit,
@@ -22,7 +21,7 @@ from adk_fluent.artifacts.formats import (
     to_text,
     value_of,
 )
-from adk_fluent.artifacts.requests import File
+from adk_fluent.artifacts.requests import NAMES, File, fault_of, is_mime, is_text, mime_of, stem
 from tests.hostile import UNITS
 
 plain = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)

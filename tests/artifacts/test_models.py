@@ -12,8 +12,7 @@ from google.adk.sessions import InMemorySessionService
 from google.genai import types
 
 from adk_fluent import A, Agent, C, Pipeline
-from adk_fluent.artifacts.filenames import Mime
-from adk_fluent.artifacts.requests import File
+from adk_fluent.artifacts.requests import File, Mime
 from adk_fluent.backends.adk.artifacts.parts import shown, to_file
 from adk_fluent.context.spec import Context
 from adk_fluent.errors import ArtifactError

@@ -11,10 +11,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from adk_fluent import A, C
-from adk_fluent.context.entries import TEMPLATE, Entry, Scene, Selection, text
-from adk_fluent.context.helper_requests import Ask, Exchange
-from adk_fluent.context.operations import OPERATIONS
-from adk_fluent.context.selection import scene_of, selecting
+from adk_fluent.context.entries import TEMPLATE, Ask, Entry, Exchange, Scene, Selection, text
+from adk_fluent.context.selection import OPERATIONS, scene_of, selecting
 from adk_fluent.context.spec import Context
 from adk_fluent.context.view import ContextView
 from adk_fluent.errors import ContextError, MissingKeyError

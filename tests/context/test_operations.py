@@ -8,8 +8,7 @@ from pydantic import BaseModel
 from adk_fluent import C
 from adk_fluent.context.entries import Entry, FileRef, block, estimate_tokens, line, text, tokens
 from adk_fluent.context.filters import EntryFilter
-from adk_fluent.context.operations import OPERATIONS
-from adk_fluent.context.selection import Selection, scene_of, select, selecting
+from adk_fluent.context.selection import OPERATIONS, Selection, scene_of, select, selecting
 from adk_fluent.context.spec import Context
 from adk_fluent.errors import ContextError, MissingKeyError
 from tests.context.talk import answer, call, chosen, entry, talk, texts

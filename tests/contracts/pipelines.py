@@ -15,7 +15,7 @@ from google.genai import types
 from pydantic import BaseModel
 
 from adk_fluent import A, Agent, C, FanOut, Loop, P, Pipeline, Route, S, gate, map_over, race, tap, transfer
-from adk_fluent.context.operations import OPERATIONS
+from adk_fluent.context.selection import OPERATIONS
 from adk_fluent.context.spec import Context
 from adk_fluent.errors import DuplicateNameError
 from adk_fluent.expr.artifacts import ArtifactStep

@@ -30,7 +30,7 @@ from adk_fluent.distributed import (
 )
 from adk_fluent.distributed.formats import protobuf
 from adk_fluent.errors import MissingExtraError, SerializationError
-from adk_fluent.state.plain_data import Typed
+from adk_fluent.state.delta import Typed
 from tests.sampling import examples
 
 FORMATS = ("json", "protobuf", pytest.param("arrow", marks=pytest.mark.newest))

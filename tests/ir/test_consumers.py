@@ -57,7 +57,7 @@ from adk_fluent.ir import (
 )
 from adk_fluent.ir.adk_objects import Native
 from adk_fluent.ir.execution import WAYS, HandOver, Leaf
-from adk_fluent.viz.mermaid import to_mermaid
+from adk_fluent.viz.diagrams import to_mermaid
 from tests.samples import count_words, is_done, look
 
 ROOT = Path(__file__).parents[2]

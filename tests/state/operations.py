@@ -71,22 +71,25 @@ class Sampler(operations.Sampler[StateOperation]):
         return tuple(TransformNode(fn=operation) for operation in self.inside())
 
     fields: ClassVar[Mapping[str, Callable[[Any], Any]]] = {
-        "Key": operations.Sampler[Any].key,
-        "Keys": several,
-        "KeySet": lambda made: frozenset(made.several()),
-        "Pairs": pairs,
-        "Constants": constants,
-        "Number": lambda made: made.random.choice((1, -2, 0.5)),
+        "str": operations.Sampler[Any].key,
+        "message": lambda made: made.random.choice(("", "stop")),
+        "label": lambda made: made.random.choice(("", "stop")),
+        "tuple[str, ...]": several,
+        "frozenset[str]": lambda made: frozenset(made.several()),
+        "tuple[tuple[str, str], ...]": pairs,
+        "tuple[tuple[str, Any], ...]": constants,
+        "int | float": lambda made: made.random.choice((1, -2, 0.5)),
         "int": lambda made: made.random.randint(1, 3),
-        "Text": lambda made: made.random.choice(("", "stop")),
-        "ValueFn": lambda made: _text,
-        "Combine": lambda made: made.random.choice((None, _join)),
-        "Computed": lambda made: tuple((key, made.reader()) for key in made.several()),
+        "Callable[[Any], Any]": lambda made: _text,
+        "Callable[..., Any] | None": lambda made: made.random.choice((None, _join)),
+        "tuple[tuple[str, Callable[[StateView], Any]], ...]": lambda made: tuple(
+            (key, made.reader()) for key in made.several()
+        ),
         "TransformFn": lambda made: _write,
         "Access": lambda made: made.random.choice((Access(writes=frozenset({"k1"})), NO_ACCESS | _ANYTHING)),
         "Predicate": operations.Sampler[Any].predicate,
-        "Steps": steps,
-        "Cases": lambda made: tuple((value, made.steps()) for value in VALUES),
+        "steps": steps,
+        "cases": lambda made: tuple((value, made.steps()) for value in VALUES),
         "type[BaseModel]": lambda made: Fields,
     }
 

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, computed_field
 from adk_fluent import Agent, StateSchema
 from adk_fluent.errors import AnswerError, ExpressionError, StateKeyError, StateTypeError
 from adk_fluent.state.answers import AnswerType, answer_type, returned_type, unfenced, writes_of
-from adk_fluent.state.fidelity import shown
+from adk_fluent.state.fidelity import type_text
 
 
 class Level(IntEnum):
@@ -171,7 +171,7 @@ def test_a_type_is_made_once() -> None:
 )
 def test_types_are_shown_as_they_are_written(kind: object, words: str) -> None:
     """Without the modules they come from."""
-    assert shown(kind) == words
+    assert type_text(kind) == words
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ class Refused(Exception):
         self.more: dict[str, object] = more
 
 
-class Entry:
+class Registration:
     """What somebody wants to register, read and checked.
 
     Attributes:
@@ -131,13 +131,13 @@ class Book:
         told = json.dumps([owner, url]).encode()
         return hmac.new(self._secret.encode(), told, hashlib.sha256).hexdigest()
 
-    def entry(self, told: Mapping[str, Any], owner: str) -> Entry:
+    def entry(self, told: Mapping[str, Any], owner: str) -> Registration:
         """What a user wants to register, if they may.
 
         Raises:
             Refused: it is no card, belongs to another user, or is one too many.
         """
-        entry = Entry(told, self._seconds)
+        entry = Registration(told, self._seconds)
         if self._owner(entry.id) is None:
             sql = "select count(*) from entries where owner = ? and expires > ?"
             with closing(self._database.execute(sql, (owner, self._now()))) as rows:
@@ -146,7 +146,7 @@ class Book:
         self._check_owner(entry.id, owner)
         return entry
 
-    def register(self, entry: Entry, owner: str) -> str:
+    def register(self, entry: Registration, owner: str) -> str:
         """Take an agent in, in place of what the same user has registered for the same URL; its id.
 
         Raises:

@@ -9,7 +9,6 @@ from typing import Any, Final, cast
 
 from adk_fluent.adopt.writing import Unwritable, Writing, named, text
 from adk_fluent.artifacts.operations.base import ArtifactOperation
-from adk_fluent.artifacts.tools import ArtifactTool
 from adk_fluent.context.composition import Pipe, Sum
 from adk_fluent.context.filters import Redact
 from adk_fluent.context.sources import Scratchpads
@@ -23,7 +22,7 @@ from adk_fluent.state.operations.base import StateOperation
 from adk_fluent.state.operations.conditions import Together as AtOnce
 from adk_fluent.state.operations.writes import Fn
 from adk_fluent.tools.sources import AgentTool, FunctionTool, RemoteTool, VertexAiSearch
-from adk_fluent.tools.spec import Tool, ToolGroup
+from adk_fluent.tools.spec import ArtifactTool, Tool, ToolGroup
 
 _POSITIONAL: Final = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 

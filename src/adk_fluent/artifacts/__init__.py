@@ -2,5 +2,5 @@
 
 An operation is a frozen value. Its method `work` yields requests (see `requests`), and the backend that runs
 it sends the answers back, so this package touches no file. `formats` converts values to bytes and back.
-It imports `ir`, `state` and `tools`. Read `operations.base.ArtifactOperation.work` first.
+It imports `ir` and `state`. Read `operations.base.ArtifactOperation.work` first.
 """

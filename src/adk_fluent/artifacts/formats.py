@@ -11,8 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NoReturn, cast
 
-from adk_fluent.artifacts.filenames import Mime, is_text, kind_of, mime_of
-from adk_fluent.artifacts.requests import File
+from adk_fluent.artifacts.requests import File, Mime, is_text, kind_of, mime_of
 from adk_fluent.errors import on_one_line
 from adk_fluent.state.answers import unfenced
 

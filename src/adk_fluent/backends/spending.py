@@ -23,7 +23,7 @@ def usage_of(metadata: Any, model: str, cost: str | None) -> Usage:
     return Usage(1, *tokens, spent=(Spent(model, tokens, cost),))
 
 
-class Call(NamedTuple):
+class ModelCall(NamedTuple):
     """A model call that reported what it used.
 
     Attributes:
@@ -37,7 +37,7 @@ class Call(NamedTuple):
     usage: Usage
 
 
-_calls: ContextVar[list[Call] | None] = ContextVar("adk_fluent_calls", default=None)
+_calls: ContextVar[list[ModelCall] | None] = ContextVar("adk_fluent_calls", default=None)
 
 
 @contextmanager
@@ -50,17 +50,17 @@ def noting_calls() -> Generator[None]:
         _calls.reset(before)
 
 
-def noted_calls() -> list[Call] | None:
+def noted_calls() -> list[ModelCall] | None:
     """The calls of the run at hand, to add to; `None` where nobody notes them."""
     return _calls.get()
 
 
-def untold(calls: Iterable[Call], events: Iterable[AgentEvent]) -> Sequence[Call]:
+def untold(calls: Iterable[ModelCall], events: Iterable[AgentEvent]) -> Sequence[ModelCall]:
     """The calls whose answers are in none of the events."""
     told = Counter(
         (event.author, event.usage) for event in events if event.usage is not None and not event.is_partial
     )
-    found = list[Call]()
+    found = list[ModelCall]()
     for call in calls:
         if told[call.author, call.usage] > 0:
             told[call.author, call.usage] -= 1

@@ -18,7 +18,7 @@ from adk_fluent.cli.screen import Screen, brief
 from adk_fluent.cli.target import Target
 from adk_fluent.errors import LocalModelError
 from adk_fluent.local.engine import INSTALL, installed
-from adk_fluent.viz.outline import to_outline
+from adk_fluent.viz.diagrams import to_outline
 
 if TYPE_CHECKING:
     from google.adk.models import BaseLlm

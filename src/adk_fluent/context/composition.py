@@ -17,7 +17,7 @@ from adk_fluent.context.view import ContextView, any_of
 from adk_fluent.ir.frozen import frozen
 
 if TYPE_CHECKING:
-    from adk_fluent.context.helper_requests import Selecting
+    from adk_fluent.context.entries import Selecting
 
 
 @frozen

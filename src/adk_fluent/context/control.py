@@ -16,7 +16,7 @@ from adk_fluent.ir.keys import ArtifactUse, KeyRead, declared
 from adk_fluent.ir.predicates import Predicate, at_once, holds
 
 if TYPE_CHECKING:
-    from adk_fluent.context.helper_requests import Selecting
+    from adk_fluent.context.entries import Selecting
 
 
 @frozen

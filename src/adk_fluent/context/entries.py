@@ -1,11 +1,20 @@
-"""The conversation as plain values, from which a context spec selects, and their text in an instruction."""
+"""The values that a context spec works with: entries of a conversation, selections, and helper requests.
+
+A spec selects from a conversation as plain entries. If it needs a helper model, it yields an `Ask` and
+receives the answer, so everything except the call of the model is a pure function. The answer `None` means
+that the call failed; then the operation leaves the selection as it is.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+if TYPE_CHECKING:
+    from google.adk.models import BaseLlm
+    from pydantic import BaseModel
 
 USER: Final = "user"
 """The author of the user's messages, in ADK's events and here."""
@@ -294,3 +303,45 @@ def show(value: object) -> str:
 def tokens(entries: Iterable[Entry], count: CountTokens) -> int:
     """Count the tokens of entries in the block, line ends included, without the element around them."""
     return sum(count(line(entry) + "\n") for entry in entries)
+
+
+# --- requests to a helper model -------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A request to a helper model.
+
+    Attributes:
+        operation: the name of the `C` operation that asks.
+        model: a model name or a `BaseLlm`; `None` is the agent's own model.
+        prompt: the text of the request.
+        schema: the pydantic model for the answer; `None` for an answer in text.
+        texts: for an embedding model, the texts to embed; there is no prompt then.
+    """
+
+    operation: str
+    model: str | BaseLlm | None
+    prompt: str = ""
+    schema: type[BaseModel] | None = None
+    texts: tuple[str, ...] = ()
+
+
+Answer = Any
+"""A text; for an embedding model a list of vectors; `None` if the call failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """The spec yields this if it cannot use an answer; then it continues as after a failed call."""
+
+    operation: str
+    reason: str
+
+
+Exchange = Ask | Rejected
+Result = tuple[Entries, tuple[tuple[str, Any], ...]]
+"""The remaining entries, and the state keys to write with their values."""
+Asking = Generator[Exchange, Answer, Result]
+Shortening = Generator[Exchange, Answer, Entries]
+Selecting = Generator[Exchange, Answer, Selection]

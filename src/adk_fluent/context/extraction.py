@@ -6,10 +6,9 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from adk_fluent.context.entries import Entries, Scene, show, text
-from adk_fluent.context.helper_requests import Ask, Asking, Expected, Rejected, Result, Volume
+from adk_fluent.context.entries import Ask, Asking, Entries, Rejected, Result, Scene, show, text
 from adk_fluent.context.model_operations import ModelOperation, synthetic
-from adk_fluent.context.view import ContextView
+from adk_fluent.context.view import ContextView, Expected, Volume
 from adk_fluent.ir.frozen import frozen
 
 if TYPE_CHECKING:

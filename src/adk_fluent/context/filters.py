@@ -13,7 +13,7 @@ from adk_fluent.context.view import ContextView
 from adk_fluent.ir.frozen import frozen
 
 if TYPE_CHECKING:
-    from adk_fluent.context.helper_requests import Selecting
+    from adk_fluent.context.entries import Selecting
 
 
 class EntryFilter(Context):

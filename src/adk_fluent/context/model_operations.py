@@ -8,23 +8,28 @@ from dataclasses import replace
 from math import sqrt
 from typing import Any, ClassVar, Final, Protocol, cast
 
-from adk_fluent.context.entries import CountTokens, Entries, Entry, Scene, Selection, show, text, tokens
-from adk_fluent.context.filters import EntryFilter
-from adk_fluent.context.helper_requests import (
+from adk_fluent.context.entries import (
     Answer,
     Ask,
     Asking,
+    CountTokens,
+    Entries,
+    Entry,
     Exchange,
-    Expected,
-    ExpectedRequest,
     Rejected,
+    Scene,
     Selecting,
+    Selection,
     Shortening,
-    Volume,
+    show,
+    text,
+    tokens,
 )
+from adk_fluent.context.filters import EntryFilter
 from adk_fluent.context.reduction import SHRINKING, fitted, on_events
 from adk_fluent.context.sources import last_turns
 from adk_fluent.context.spec import SELECTS
+from adk_fluent.context.view import Expected, ExpectedRequest, Volume
 from adk_fluent.errors import ContextError
 from adk_fluent.ir.frozen import frozen
 from adk_fluent.ir.keys import KeyRead

@@ -1,19 +1,30 @@
-"""Evaluation of a context spec: from a conversation to the selection that an agent sees."""
+"""Evaluation of a context spec: from a conversation to the selection that an agent sees.
+
+This module imports all `C` operations, so it also holds the table of them, by which a stored spec is found.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, Final
 
-from adk_fluent.context.entries import CountTokens, Entry, Scene, Selection, estimate_tokens, split
-from adk_fluent.context.helper_requests import Selecting
-from adk_fluent.context.sources import DefaultContext
+from adk_fluent.context import composition, control, extraction, filters, model_operations, sources
+from adk_fluent.context.entries import (
+    CountTokens,
+    Entry,
+    Scene,
+    Selecting,
+    Selection,
+    estimate_tokens,
+    split,
+)
 from adk_fluent.context.spec import Context
 
-__all__ = ["Selecting", "Selection", "scene_of", "select", "selecting"]
+__all__ = ["MODULES", "OPERATIONS", "Selecting", "Selection", "scene_of", "select", "selecting"]
 
-_DEFAULT: Final = DefaultContext()
+_DEFAULT: Final = sources.DefaultContext()
 
 
 def select(
@@ -86,3 +97,22 @@ def selecting(spec: Context, scene: Scene) -> Selecting:
 
 def _order(entry: Entry) -> tuple[bool, int]:
     return entry.kind != "state", 0 if entry.kind == "state" else entry.index
+
+
+# --- all operations -------------------------------------------------------------------------------
+
+
+def _operations_below(cls: type[Context]) -> Iterator[type[Context]]:
+    for inner in cls.__subclasses__():
+        if inner.op:
+            yield inner
+        yield from _operations_below(inner)
+
+
+MODULES: Final = (sources, filters, model_operations, extraction, control, composition)
+"""The modules that define operations; a stored graph finds a spec by its name only after their import."""
+
+OPERATIONS: Final[Mapping[str, type[Context]]] = MappingProxyType(
+    {cls.op: cls for cls in sorted(_operations_below(Context), key=lambda cls: cls.op)}
+)
+"""Name of an operation → its class."""

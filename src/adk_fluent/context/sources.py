@@ -17,7 +17,7 @@ from adk_fluent.ir.predicates import is_held, lost
 from adk_fluent.ir.template import Placeholder, all_keys, placeholders, render
 
 if TYPE_CHECKING:
-    from adk_fluent.context.helper_requests import Selecting
+    from adk_fluent.context.entries import Selecting
 
 
 class Source(EntryFilter):

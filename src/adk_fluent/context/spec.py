@@ -19,9 +19,8 @@ from adk_fluent.ir.functions import NO_ACCESS, Access, function_name, source_unr
 from adk_fluent.ir.keys import ArtifactUse, KeyRead, KeyReads
 
 if TYPE_CHECKING:
-    from adk_fluent.context.entries import Entries, Scene, Selection
-    from adk_fluent.context.helper_requests import Expected, ExpectedRequest, Selecting, Volume
-    from adk_fluent.context.view import ContextView
+    from adk_fluent.context.entries import Entries, Scene, Selecting, Selection
+    from adk_fluent.context.view import ContextView, Expected, ExpectedRequest, Volume
 
 
 @frozen
@@ -321,7 +320,7 @@ class Context(ContextSpec):
             ValueError: `C` has no operation of that name.
             TypeError: the stored parts do not fit the operation.
         """
-        from adk_fluent.context.operations import OPERATIONS
+        from adk_fluent.context.selection import OPERATIONS
 
         stored = Stored(**values)
         operation = OPERATIONS.get(stored.op)

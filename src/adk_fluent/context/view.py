@@ -1,14 +1,14 @@
-"""`ContextView`: the part of a conversation that a spec shows, as far as it is known before a run.
+"""The facts about a spec before a run: the part of a conversation that it shows, and its helper requests.
 
-A view is a safe bound: it may show more than a run does, never less. `any_of` joins the views of several
-sources and keeps that invariant; an exclusion counts only if no source shows the agent.
+A `ContextView` is a safe bound: it may show more than a run does, never less. `any_of` joins the views of
+several sources and keeps that invariant; an exclusion counts only if no source shows the agent.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,3 +115,44 @@ def any_of(views: Sequence[ContextView]) -> ContextView:
 def _never(one: ContextView, other: ContextView) -> frozenset[str]:
     """Agents that `one` never shows: those that it excludes, and those of `other.excluded` that it omits."""
     return one.excluded | frozenset(name for name in other.excluded if not one.may_see(name))
+
+
+# --- requests to helper models --------------------------------------------------------------------
+
+
+class Volume(NamedTuple):
+    """The average size of the conversation that an operation receives.
+
+    Attributes:
+        tokens: all its tokens.
+        messages: the number of its messages.
+        earlier: its tokens of earlier turns; a part of `tokens`.
+        turns: the number of earlier turns.
+        question: tokens of the user's current message, which `tokens` does not include.
+    """
+
+    tokens: float
+    messages: float = 0.0
+    earlier: float = 0.0
+    turns: float = 0.0
+    question: float = 0.0
+
+
+class ExpectedRequest(NamedTuple):
+    """A request to a helper model that a run will probably send.
+
+    Attributes:
+        of: the operation that asks, such as `C.summarize`.
+        model: the model; `None` is the agent's own model.
+        tokens: tokens of the request.
+        answer: tokens of the answer; `None` for an embedding model, whose answer has none.
+    """
+
+    of: str
+    model: Any
+    tokens: float
+    answer: float | None
+
+
+Expected = tuple[tuple[ExpectedRequest, ...], Volume]
+"""The expected requests, and the size of the remaining conversation."""

@@ -16,8 +16,8 @@ from typing import Final, Literal
 from adk_fluent.analysis.audience import visible_history
 from adk_fluent.analysis.history import branch_is_visible
 from adk_fluent.analysis.plan import Plan, Step
-from adk_fluent.context.helper_requests import ExpectedRequest, Volume
 from adk_fluent.context.spec import Context
+from adk_fluent.context.view import ExpectedRequest, Volume
 from adk_fluent.cost.model_selection import Situation, choose, chosen_by, price_in, without_price
 from adk_fluent.cost.prices import Price, name_of, price_of
 from adk_fluent.cost.request_sizes import constant_parts, longest_answer, quotation_size, rewritten_parts

@@ -10,8 +10,8 @@ from importlib.util import find_spec
 from typing import Any, Final, NamedTuple
 
 from adk_fluent.analysis.plan import Step
-from adk_fluent.context.helper_requests import ExpectedRequest
 from adk_fluent.context.spec import Context
+from adk_fluent.context.view import ExpectedRequest
 from adk_fluent.cost.traffic import TrafficAssumptions
 from adk_fluent.ir.annotations import InstructionSpec
 from adk_fluent.ir.execution import ByModel

@@ -17,5 +17,5 @@ from adk_fluent.distributed.worker import run_worker as run_worker
 from adk_fluent.ir.annotations import ExecutionBoundary as ExecutionBoundary
 from adk_fluent.ir.annotations import ScalingConfig as ScalingConfig
 from adk_fluent.ir.annotations import TransportConfig as TransportConfig
-from adk_fluent.state.plain_data import pack as pack
-from adk_fluent.state.plain_data import unpack as unpack
+from adk_fluent.state.delta import pack as pack
+from adk_fluent.state.delta import unpack as unpack

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from adk_fluent.state.plain_data import pack
+from adk_fluent.state.delta import pack
 
 if TYPE_CHECKING:
     from adk_fluent.distributed.segments import Segment

@@ -12,7 +12,7 @@ from adk_fluent.backends.adk.durable.failures import raised
 from adk_fluent.distributed.crossing import Crossing, inward, outward
 from adk_fluent.distributed.formats import from_bytes, to_bytes
 from adk_fluent.errors import BackendError, SegmentError
-from adk_fluent.state.plain_data import unpack
+from adk_fluent.state.delta import unpack
 
 if TYPE_CHECKING:
     from google.adk.artifacts import BaseArtifactService

@@ -13,7 +13,7 @@ from adk_fluent.ir import adk_objects, functions, graph, predicates
 from adk_fluent.ir.annotations import ContextSpec, InstructionSpec
 from adk_fluent.ir.state_keys import StateFieldRef
 from adk_fluent.spelling import did_you_mean
-from adk_fluent.state.fidelity import KEPT, loss
+from adk_fluent.state.fidelity import LOSS_REMEDY, loss
 
 
 def describe(value: object) -> str:
@@ -204,7 +204,7 @@ def check_faithful(schema: object, where: str, who: str = "") -> object:
         ArgumentError: `schema` is not a type, or JSON would lose a part of its values.
     """
     if lost := loss(made := check_schema(schema, where)):
-        raise ArgumentError(f"{who}{where} cannot take it: {lost}. {KEPT}")
+        raise ArgumentError(f"{who}{where} cannot take it: {lost}. {LOSS_REMEDY}")
     return made
 
 

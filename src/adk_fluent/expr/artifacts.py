@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, cast
 
-from adk_fluent.artifacts import formats, operations
-from adk_fluent.artifacts.filenames import NAMES, Mime, fault_of, is_mime, stem
-from adk_fluent.artifacts.tools import ArtifactTool
+from adk_fluent.artifacts import formats
+from adk_fluent.artifacts.operations import ArtifactOperation, ConditionalOperations, files
+from adk_fluent.artifacts.requests import NAMES, Mime, fault_of, is_mime, stem
 from adk_fluent.context.control import ForLlm
 from adk_fluent.context.spec import Context
 from adk_fluent.errors import ArgumentError, ExpressionError
@@ -18,6 +18,7 @@ from adk_fluent.ir.nodes import ArtifactNode
 from adk_fluent.ir.predicates import Predicate, plain, truth_of
 from adk_fluent.spelling import Namespace, did_you_mean
 from adk_fluent.state.delta import detached
+from adk_fluent.tools.spec import ArtifactTool
 
 Scope = Literal["session", "user"]
 Decode = Literal["text", "json", "csv", "markdown", "base64"]
@@ -29,7 +30,7 @@ class ArtifactStep(Step):
     __slots__ = ()
 
 
-def _step(operation: operations.ArtifactOperation) -> ArtifactStep:
+def _step(operation: ArtifactOperation) -> ArtifactStep:
     return ArtifactStep.from_node(ArtifactNode(operation=operation))
 
 
@@ -171,7 +172,7 @@ class A(metaclass=Namespace):
         where = "A.publish()"
         name = _file(filename, scope, where)
         return _step(
-            operations.Publish(
+            files.Publish(
                 filename=name,
                 key=_key(from_key, name, where, "from_key"),
                 mime=_mime(mime, where),
@@ -197,7 +198,7 @@ class A(metaclass=Namespace):
         if content is None:
             raise ArgumentError(f"{where} needs content=: text, bytes, or what JSON can hold.")
         return _step(
-            operations.Save(
+            files.Save(
                 filename=_file(filename, scope, where),
                 content=detached(content),
                 mime=_mime(mime, where),
@@ -211,7 +212,7 @@ class A(metaclass=Namespace):
 
         Nothing is saved unless every value can be.
         """
-        return _step(operations.PublishMany(pairs=_pairs(pairs, "A.publish_many()")))
+        return _step(files.PublishMany(pairs=_pairs(pairs, "A.publish_many()")))
 
     # --- loading ----------------------------------------------------------------------------------
 
@@ -246,7 +247,7 @@ class A(metaclass=Namespace):
             raise ArgumentError(f"A.snapshot(version=) takes a number from 0 on, not {version!r:.40}.")
         name = _file(filename, scope, where)
         key = _key(into_key, name, where, "into_key")
-        return _step(operations.Snapshot(filename=name, key=key, version=version, decode=decode))
+        return _step(files.Snapshot(filename=name, key=key, version=version, decode=decode))
 
     @staticmethod
     def load(filename: str, *, scope: Scope = "session") -> ArtifactStep:
@@ -256,7 +257,7 @@ class A(metaclass=Namespace):
         ('profile',)
         """
         name = _file(filename, scope, "A.load()")
-        return _step(operations.Load(filename=name, key=_key(None, name, "A.load()", "into_key")))
+        return _step(files.Load(filename=name, key=_key(None, name, "A.load()", "into_key")))
 
     @staticmethod
     def snapshot_many(*pairs: tuple[str, str]) -> ArtifactStep:
@@ -265,14 +266,14 @@ class A(metaclass=Namespace):
         keys = [key for _, key in found]
         if twice := next((key for key in keys if keys.count(key) > 1), None):
             raise ExpressionError(f"A.snapshot_many() gives two artifacts the key {twice!r}.")
-        return _step(operations.SnapshotMany(pairs=found))
+        return _step(files.SnapshotMany(pairs=found))
 
     # --- listing and deleting ---------------------------------------------------------------------
 
     @staticmethod
     def list(into_key: str = "artifacts") -> ArtifactStep:
         """Write the names of all artifacts in order; those of the user start with `user:`."""
-        return _step(operations.List(key=check_key(into_key, "A.list(into_key=)")))
+        return _step(files.List(key=check_key(into_key, "A.list(into_key=)")))
 
     @staticmethod
     def version(filename: str, into_key: str | None = None, *, scope: Scope = "session") -> ArtifactStep:
@@ -285,44 +286,44 @@ class A(metaclass=Namespace):
         """
         name = _file(filename, scope, "A.version()")
         key = _key(into_key, name, "A.version()", "into_key", "_version")
-        return _step(operations.Version(filename=name, key=key))
+        return _step(files.Version(filename=name, key=key))
 
     @staticmethod
     def delete(filename: str, *, scope: Scope = "session") -> ArtifactStep:
         """Delete all versions of an artifact; do nothing if it does not exist."""
-        return _step(operations.Delete(filename=_file(filename, scope, "A.delete()")))
+        return _step(files.Delete(filename=_file(filename, scope, "A.delete()")))
 
     # --- values in another form -------------------------------------------------------------------
 
     @staticmethod
     def as_json(key: str) -> ArtifactStep:
         """Replace the value at a key by JSON text."""
-        return _step(operations.AsJson(key=check_key(key, "A.as_json()")))
+        return _step(files.AsJson(key=check_key(key, "A.as_json()")))
 
     @staticmethod
     def as_csv(key: str) -> ArtifactStep:
         """Replace a list of dicts by CSV text: the keys as column names, then a line for each dict."""
-        return _step(operations.AsCsv(key=check_key(key, "A.as_csv()")))
+        return _step(files.AsCsv(key=check_key(key, "A.as_csv()")))
 
     @staticmethod
     def as_text(key: str) -> ArtifactStep:
         """Replace a value by text: a list has a line for each item, a dict one for each entry."""
-        return _step(operations.AsText(key=check_key(key, "A.as_text()")))
+        return _step(files.AsText(key=check_key(key, "A.as_text()")))
 
     @staticmethod
     def from_json(key: str) -> ArtifactStep:
         """Replace JSON text, with or without a Markdown fence around it, by the value that it holds."""
-        return _step(operations.FromJson(key=check_key(key, "A.from_json()")))
+        return _step(files.FromJson(key=check_key(key, "A.from_json()")))
 
     @staticmethod
     def from_csv(key: str) -> ArtifactStep:
         """Replace CSV text by a list of dicts of texts, whose keys are the cells of the first line."""
-        return _step(operations.FromCsv(key=check_key(key, "A.from_csv()")))
+        return _step(files.FromCsv(key=check_key(key, "A.from_csv()")))
 
     @staticmethod
     def from_markdown(key: str) -> ArtifactStep:
         """Replace Markdown text by a dict: heading → the text below it; `""` → what is before them."""
-        return _step(operations.FromMarkdown(key=check_key(key, "A.from_markdown()")))
+        return _step(files.FromMarkdown(key=check_key(key, "A.from_markdown()")))
 
     # --- the rest ---------------------------------------------------------------------------------
 
@@ -352,4 +353,4 @@ class A(metaclass=Namespace):
         """
         where = "A.when()"
         test = observer(function(plain(truth_of(predicate, where), where), where), where)
-        return _step(operations.ConditionalOperations(test=test, steps=artifact_steps(operation, where)))
+        return _step(ConditionalOperations(test=test, steps=artifact_steps(operation, where)))

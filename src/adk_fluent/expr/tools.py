@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from google.adk.tools.base_toolset import BaseToolset
     from google.genai.types import VertexAISearchDataStoreSpec
 
-    from adk_fluent.artifacts.tools import ArtifactTool
+    from adk_fluent.tools.spec import ArtifactTool
 
     ToolLike = Callable[..., Any] | BaseTool | BaseToolset | BaseAgent | Tool | ArtifactTool
     """Every value that an agent accepts as a tool."""

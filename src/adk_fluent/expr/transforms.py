@@ -14,7 +14,9 @@ from adk_fluent.ir.nodes import CaptureNode, SequenceNode, TransformFn, Transfor
 from adk_fluent.ir.predicates import Predicate, StateView, plain, truth_of
 from adk_fluent.middleware.arguments import flag
 from adk_fluent.spelling import Namespace
-from adk_fluent.state import delta, operations
+from adk_fluent.state import delta
+from adk_fluent.state.operations import StateOperation, changes_of, conditions, shapes, writes
+from adk_fluent.state.operations.writes import Fn
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -42,7 +44,7 @@ class Transform(Step):
         Raises:
             TransformError: the transform's function is async, or did not return a dict.
         """
-        return operations.changes_of(self.node, state)
+        return changes_of(self.node, state)
 
     def __add__(self, other: Transform) -> Transform:
         """Run both on the same input.
@@ -64,12 +66,12 @@ class Transform(Step):
                     f"Two transforms joined by + both write {min(clash)!r}; chain them with >> instead."
                 )
             written[is_delta] = before | step.writes_keys
-        return _step(operations.Together(steps=steps))
+        return _step(conditions.Together(steps=steps))
 
 
 def _together(transform: Transform) -> tuple[TransformNode, ...]:
     (step,) = _steps(transform, "+")
-    return step.fn.steps if isinstance(step.fn, operations.Together) else (step,)
+    return step.fn.steps if isinstance(step.fn, conditions.Together) else (step,)
 
 
 def _steps(expression: Expr[Any], where: str) -> tuple[TransformNode, ...]:
@@ -85,12 +87,12 @@ def _steps(expression: Expr[Any], where: str) -> tuple[TransformNode, ...]:
         raise ArgumentError(f"{where} takes S transforms only, not {arguments.describe(expression)}.")
     for step in transforms:
         fn = step.fn
-        for called in fn.functions if isinstance(fn, operations.StateOperation) else (fn,):
+        for called in fn.functions if isinstance(fn, StateOperation) else (fn,):
             _plain(called, where)
     return transforms
 
 
-def _step(operation: operations.StateOperation) -> Transform:
+def _step(operation: StateOperation) -> Transform:
     return Transform.from_node(TransformNode(fn=operation))
 
 
@@ -143,12 +145,12 @@ class S(metaclass=Namespace):
     @staticmethod
     def pick(*keys: str) -> Transform:
         """Keep only these keys."""
-        return _step(operations.Pick(keys=_keys(keys, "S.pick()")))
+        return _step(shapes.Pick(keys=_keys(keys, "S.pick()")))
 
     @staticmethod
     def drop(*keys: str) -> Transform:
         """Remove these keys."""
-        return _step(operations.Drop(keys=frozenset(_keys(keys, "S.drop()"))))
+        return _step(shapes.Drop(keys=frozenset(_keys(keys, "S.drop()"))))
 
     @staticmethod
     def rename(**old_to_new: str) -> Transform:
@@ -161,7 +163,7 @@ class S(metaclass=Namespace):
         new = _keys(tuple(old_to_new.values()), "S.rename()")
         if len(set(new)) < len(new):
             raise ExpressionError(f"S.rename() gives two keys the same new name: {old_to_new}.")
-        return _step(operations.Rename(pairs=tuple(zip(old_to_new, new, strict=True))))
+        return _step(shapes.Rename(pairs=tuple(zip(old_to_new, new, strict=True))))
 
     # --- deltas: they add keys or change values ---------------------------------------------------
 
@@ -169,13 +171,13 @@ class S(metaclass=Namespace):
     def set(**values: Any) -> Transform:
         """Write these values."""
         _keys(tuple(values), "S.set()")
-        return _step(operations.Set(values=_fixed(values)))
+        return _step(writes.Set(values=_fixed(values)))
 
     @staticmethod
     def default(**values: Any) -> Transform:
         """Write each of these values if its key is absent."""
         _keys(tuple(values), "S.default()")
-        return _step(operations.Default(values=_fixed(values)))
+        return _step(writes.Default(values=_fixed(values)))
 
     @staticmethod
     def merge(*keys: str, into: str, fn: Callable[..., Any] | None = None, answer: bool = False) -> Transform:
@@ -192,7 +194,7 @@ class S(metaclass=Namespace):
         names, target = _keys(keys, "S.merge()"), arguments.check_key(into, "S.merge(into=)")
         flag(answer, "S.merge(answer=)")
         combine = None if fn is None else _plain(fn, "S.merge(fn=)")
-        return _step(operations.Merge(keys=names, into=target, fn=combine))
+        return _step(writes.Merge(keys=names, into=target, fn=combine))
 
     @staticmethod
     def transform(key: str, fn: Callable[[Any], Any]) -> Transform:
@@ -206,7 +208,7 @@ class S(metaclass=Namespace):
         convert = arguments.unary(
             fn if isinstance(fn, type) else _plain(fn, "S.transform()"), "S.transform()"
         )
-        return _step(operations.TransformValue(key=key, fn=convert))
+        return _step(writes.TransformValue(key=key, fn=convert))
 
     @staticmethod
     def compute(**functions: Callable[[StateView], Any]) -> Transform:
@@ -214,16 +216,14 @@ class S(metaclass=Namespace):
         _keys(tuple(functions), "S.compute()")
         for key, fn in functions.items():
             _plain(fn, f"S.compute({key}=)")
-        return _step(operations.Compute(values=tuple(functions.items())))
+        return _step(writes.Compute(values=tuple(functions.items())))
 
     @staticmethod
     def fn(fn: TransformFn, *, reads: Iterable[str] = (), writes: Iterable[str] = ()) -> Transform:
         """Run `fn(state) -> dict | None`; declare the keys it reads and writes here, or with `@declares`."""
         run = arguments.function(fn, "S.fn()")
         declared = Access(keys_of(reads, "S.fn()", "reads"), keys_of(writes, "S.fn()", "writes"))
-        return _step(
-            operations.Fn(fn=run, declared=declared if declared != NO_ACCESS else said(run) or UNKNOWN_ACCESS)
-        )
+        return _step(Fn(fn=run, declared=declared if declared != NO_ACCESS else said(run) or UNKNOWN_ACCESS))
 
     @staticmethod
     def accumulate(key: str, *, into: str) -> Transform:
@@ -232,44 +232,44 @@ class S(metaclass=Namespace):
             arguments.check_key(key, "S.accumulate()"),
             arguments.check_key(into, "S.accumulate(into=)"),
         )
-        return _step(operations.Accumulate(key=source, into=target))
+        return _step(shapes.Accumulate(key=source, into=target))
 
     @staticmethod
     def counter(key: str, *, step: float = 1) -> Transform:
         """Add `step` to the number at `key`, which starts at 0."""
         if not isinstance(step, int | float) or isinstance(step, bool) or not isfinite(step):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
             raise ArgumentError(f"S.counter(step=) takes a number, not {arguments.describe(step)}.")
-        return _step(operations.Counter(key=arguments.check_key(key, "S.counter()"), step=step))
+        return _step(writes.Counter(key=arguments.check_key(key, "S.counter()"), step=step))
 
     @staticmethod
     def history(key: str, *, max_size: int = 10) -> Transform:
         """Append the value at `key` to the list `<key>_history`, which keeps the last `max_size`."""
         if not arguments.positive(max_size):
             raise ArgumentError(f"S.history(max_size=) takes a positive whole number, not {max_size!r}.")
-        return _step(operations.History(key=arguments.check_key(key, "S.history()"), max_size=max_size))
+        return _step(shapes.History(key=arguments.check_key(key, "S.history()"), max_size=max_size))
 
     @staticmethod
     def flatten(key: str) -> Transform:
         """Replace the dict at `key` by one key per leaf: `<key>.<path>`. A `None` gets no key."""
-        return _step(operations.Flatten(key=arguments.check_key(key, "S.flatten()")))
+        return _step(shapes.Flatten(key=arguments.check_key(key, "S.flatten()")))
 
     @staticmethod
     def unflatten() -> Transform:
         """Put the keys that `flatten` made back together. Leaves that were `None` stay out."""
-        return _step(operations.Unflatten())
+        return _step(shapes.Unflatten())
 
     @staticmethod
     def zip(*keys: str, into: str) -> Transform:
         """Combine several lists of the same length into one list of rows."""
         names, target = _keys(keys, "S.zip()"), arguments.check_key(into, "S.zip(into=)")
-        return _step(operations.Zip(keys=names, into=target))
+        return _step(shapes.Zip(keys=names, into=target))
 
     @staticmethod
     def group_by(key: str, fn: Callable[[Any], Any], *, into: str) -> Transform:
         """Sort the items of the list at `key` into a dict of lists by the text of `fn(item)`."""
         key, into = arguments.check_key(key, "S.group_by()"), arguments.check_key(into, "S.group_by(into=)")
         sort = arguments.unary(_plain(fn, "S.group_by()"), "S.group_by()", "a function of an item")
-        return _step(operations.GroupBy(key=key, fn=sort, into=into))
+        return _step(shapes.GroupBy(key=key, fn=sort, into=into))
 
     # --- checks: they stop the run ----------------------------------------------------------------
 
@@ -279,12 +279,12 @@ class S(metaclass=Namespace):
         test = _test(predicate, "S.guard()")
         if not isinstance(message, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
             raise ArgumentError(f"S.guard() takes a message as text, not {arguments.describe(message)}.")
-        return _step(operations.Guard(test=test, message=message))
+        return _step(conditions.Guard(test=test, message=message))
 
     @staticmethod
     def require(*keys: str) -> Transform:
         """Raise `StateGuardError` unless all these keys are set."""
-        return _step(operations.Require(keys=_keys(keys, "S.require()")))
+        return _step(conditions.Require(keys=_keys(keys, "S.require()")))
 
     @staticmethod
     def validate(model: type[BaseModel]) -> Transform:
@@ -293,7 +293,7 @@ class S(metaclass=Namespace):
             raise ArgumentError(
                 f"S.validate() takes a pydantic model class, not {arguments.describe(cast(object, model))}."
             )
-        return _step(operations.Validate(model=model))
+        return _step(conditions.Validate(model=model))
 
     # --- the rest ---------------------------------------------------------------------------------
 
@@ -301,12 +301,12 @@ class S(metaclass=Namespace):
     def log(*keys: str, label: str = "") -> Transform:
         """Log these keys, or the whole state, at INFO on `adk_fluent.state`."""
         names = _keys(keys, "S.log()") if keys else ()
-        return _step(operations.Log(keys=names, label=arguments.text(label, "S.log(label=)")))
+        return _step(conditions.Log(keys=names, label=arguments.text(label, "S.log(label=)")))
 
     @staticmethod
     def identity() -> Transform:
         """Change nothing."""
-        return _step(operations.Identity())
+        return _step(conditions.Identity())
 
     @staticmethod
     def when(predicate: Predicate | str, transform: Expr[Any]) -> Transform:
@@ -316,14 +316,14 @@ class S(metaclass=Namespace):
             predicate: a function of the state, or a key that must be set and true.
         """
         test = _test(predicate, "S.when()")
-        return _step(operations.ConditionalTransform(test=test, steps=_steps(transform, "S.when()")))
+        return _step(conditions.ConditionalTransform(test=test, steps=_steps(transform, "S.when()")))
 
     @staticmethod
     def branch(key: str, /, **transforms: Expr[Any]) -> Transform:
         """Run the transform named by the value at `key`, or none."""
         _keys(tuple(transforms), "S.branch()")
         cases = tuple((value, _steps(expr, "S.branch()")) for value, expr in transforms.items())
-        return _step(operations.Branch(key=arguments.check_key(key, "S.branch()"), cases=cases))
+        return _step(conditions.Branch(key=arguments.check_key(key, "S.branch()"), cases=cases))
 
     @staticmethod
     def capture(key: str) -> Step:

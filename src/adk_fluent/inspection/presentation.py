@@ -19,7 +19,7 @@ from adk_fluent.ir.nodes import AgentNode, RemoteAgentNode, agent_of
 from adk_fluent.prompt.spec import PromptSpec
 from adk_fluent.spelling import did_you_mean
 from adk_fluent.state.answers import asked_schema
-from adk_fluent.state.fidelity import shown
+from adk_fluent.state.fidelity import type_text
 from adk_fluent.tools.spec import Tool
 
 T = TypeVar("T")
@@ -126,7 +126,11 @@ def type_name(schema: object) -> str:
     if isinstance(schema, Mapping):
         titled = cast("Mapping[str, object]", schema)
         return str(titled.get("title", "JSON"))
-    return shown(schema) if isinstance(schema, type) or hasattr(schema, "__args__") else type(schema).__name__
+    return (
+        type_text(schema)
+        if isinstance(schema, type) or hasattr(schema, "__args__")
+        else type(schema).__name__
+    )
 
 
 def fields_of(schema: object) -> str:

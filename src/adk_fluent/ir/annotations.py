@@ -14,7 +14,7 @@ from adk_fluent.ir.endpoints import place_of_queue
 from adk_fluent.ir.frozen import Frozen, frozen
 from adk_fluent.ir.functions import NO_ACCESS, Access
 from adk_fluent.ir.keys import ArtifactUse, KeyRead, KeyReads
-from adk_fluent.ir.resources import Call
+from adk_fluent.ir.resources import UserCall
 
 Visibility = Literal["user", "internal", "zero_cost"]
 """The audience of a step's answer: `user`; `internal` for other agents only; `zero_cost` for no answer."""
@@ -140,7 +140,7 @@ class TransformSpec(StateSpec):
         """The keys that it removes by name."""
         return None
 
-    def calls(self) -> Iterator[Call]:
+    def calls(self) -> Iterator[UserCall]:
         """The user's functions that it calls."""
         return iter(())
 

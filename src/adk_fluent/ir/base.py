@@ -12,7 +12,7 @@ from adk_fluent.ir.execution import Execution, Leaf
 from adk_fluent.ir.frozen import Frozen, freeze
 from adk_fluent.ir.functions import Access
 from adk_fluent.ir.keys import ArtifactUse, KeyReads
-from adk_fluent.ir.resources import Call
+from adk_fluent.ir.resources import UserCall
 from adk_fluent.ir.state_keys import NO_SIGHTINGS, Sightings
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ class Node(Frozen):
         """The uses of artifacts by this node itself, in order."""
         return iter(())
 
-    def calls(self) -> Iterable[Call]:
+    def calls(self) -> Iterable[UserCall]:
         """The user's functions that this node itself calls, other than tools."""
         return ()
 

@@ -34,6 +34,7 @@ _OWN_PACKAGE: Final = __name__.partition(".")[0] + "."
 _WORKFLOWS: Final = "adk_fluent.backends.adk.adopting.workflows"
 _STORED_UNDER: Final = {
     "adk_fluent.ir.predicates:Match": "adk_fluent.ir.matching:Match",
+    "adk_fluent.tools.spec:ArtifactTool": "adk_fluent.artifacts.tools:ArtifactTool",
     "adk_fluent.adopt.reading.workflow_shapes:GraphFunction": f"{_WORKFLOWS}:GraphFunction",
     "adk_fluent.adopt.reading.workflow_shapes:Onward": f"{_WORKFLOWS}:Onward",
     "adk_fluent.adopt.reading.workflow_shapes:Routed": f"{_WORKFLOWS}:Routed",

@@ -18,7 +18,7 @@ _NAME: Final = re.compile(r"[\w.:~+%-]{1,200}")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class QueueAddress:
     """The address of a queue.
 
     Attributes:
@@ -32,7 +32,7 @@ class Place:
     queue: str
 
 
-def place_of_queue(endpoint: str) -> Place:
+def place_of_queue(endpoint: str) -> QueueAddress:
     """Parse the URL of a queue.
 
     Raises:
@@ -50,14 +50,14 @@ def place_of_queue(endpoint: str) -> Place:
                 f"TransportConfig(endpoint={shown!r:.80}): a topic is at pubsub://projects/PROJECT/topics/TOPIC"
                 "; its name begins with a letter and has three characters or more."
             )
-        return Place(scheme, found[1], found[2])
+        return QueueAddress(scheme, found[1], found[2])
     server, _, queue = rest.rstrip("/").rpartition("/")
     if not _has_host(f"{scheme}://{server}") or not _NAME.fullmatch(queue):
         raise ArgumentError(
             f"TransportConfig(endpoint={shown!r:.80}): it names a server and a queue, as "
             f"{scheme}://HOST:PORT/QUEUE; the name of a queue has letters, digits and . _ - : only."
         )
-    return Place(scheme, f"{scheme}://{server}", queue)
+    return QueueAddress(scheme, f"{scheme}://{server}", queue)
 
 
 def _has_host(url: str) -> bool:

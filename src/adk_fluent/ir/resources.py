@@ -91,7 +91,7 @@ def _check(name: str, resource: Resource) -> None:
         raise ArgumentError(f"{where}: in_thread= is True or False, not {resource.in_thread!r:.40}.")
 
 
-class Call(NamedTuple):
+class UserCall(NamedTuple):
     """A call of a user's function by a step.
 
     Attributes:
@@ -114,10 +114,10 @@ def wanted(function: object, resources: Collection[str]) -> tuple[str, ...]:
     return tuple(name for name in _parameters(function) if name in resources and name not in RESERVED)
 
 
-def lacking(call: Call, resources: Collection[str]) -> str | None:
+def lacking(call: UserCall, resources: Collection[str]) -> str | None:
     """The first required parameter of a function for which there is no argument; `None` if all have one.
 
-    >>> lacking(Call(lambda state, db: None, "its test"), ["shop"])
+    >>> lacking(UserCall(lambda state, db: None, "its test"), ["shop"])
     'db'
     """
     code = getattr(call.function, "__code__", None)
@@ -134,10 +134,10 @@ def lacking(call: Call, resources: Collection[str]) -> str | None:
     return None
 
 
-def taken_twice(call: Call, resources: Collection[str]) -> str | None:
+def taken_twice(call: UserCall, resources: Collection[str]) -> str | None:
     """A positional parameter of a step's function that has the name of a resource, or `None`.
 
-    >>> taken_twice(Call(lambda prices: None, "its test"), ["prices"])
+    >>> taken_twice(UserCall(lambda prices: None, "its test"), ["prices"])
     'prices'
     """
     names = set(wanted(call.function, resources)) if call.injected else ()

@@ -20,7 +20,7 @@ from weakref import WeakKeyDictionary
 
 from adk_fluent.ir.source_statements import BodyReader
 from adk_fluent.ir.state_keys import NO_SIGHTINGS, Sightings
-from adk_fluent.ir.state_names import FunctionCall, FunctionSource, Surroundings
+from adk_fluent.ir.state_names import FunctionCall, FunctionSource, OuterScope
 
 _known: WeakKeyDictionary[Callable[..., object], Sightings] = WeakKeyDictionary()
 _CONTEXTS: Final = frozenset(
@@ -188,7 +188,7 @@ def _read_call(call: FunctionCall, depth: int) -> Sightings:
     def uses(called: FunctionCall) -> Sightings:
         return _read_call(called, depth + 1)
 
-    around = Surroundings(resolve, uses, _source_of, Path(function.__code__.co_filename).name)
+    around = OuterScope(resolve, uses, _source_of, Path(function.__code__.co_filename).name)
     found = BodyReader(node, contexts, around).read()
     alone = len(every) == 1 and len(node.args.posonlyargs) + len(node.args.args) == 1
     return found.replace(whole=found.whole and known, by_state=found.by_state and alone)

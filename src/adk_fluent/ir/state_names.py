@@ -37,7 +37,7 @@ class FunctionCall(NamedTuple):
     unknown: frozenset[str] = frozenset()
 
 
-class Surroundings(NamedTuple):
+class OuterScope(NamedTuple):
     """The names, calls and keys from outside that a function uses.
 
     Attributes:
@@ -62,7 +62,7 @@ class StateNames:
         around: the function's surroundings.
     """
 
-    def __init__(self, node: FunctionSource, contexts: Iterable[str], around: Surroundings) -> None:
+    def __init__(self, node: FunctionSource, contexts: Iterable[str], around: OuterScope) -> None:
         self._node, self._around = node, around
         self._contexts = set(contexts)
         self._states: set[str] = set()

@@ -17,8 +17,15 @@ from adk_fluent.errors import AnswerError, ExpressionError, StateKeyError, State
 from adk_fluent.ir.base import UNSET
 from adk_fluent.ir.state_keys import StateFieldRef
 from adk_fluent.spelling import did_you_mean
-from adk_fluent.state.fidelity import shown, unstorable
-from adk_fluent.state.field_types import changed, fault, field_type, named, readable, whose
+from adk_fluent.state.fidelity import type_text, unstorable
+from adk_fluent.state.field_types import (
+    fault,
+    field_title,
+    field_type,
+    loss_of_value,
+    misfit_of,
+    readable_type,
+)
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, TypeAdapter
@@ -72,17 +79,17 @@ class AnswerType:
         try:
             value = json.loads(answer) if self._is_untyped else self.adapter.validate_json(answer)
         except ValueError as error:  # pydantic's and json's errors are both
-            raise self._error(text, agent, key, fault(error, _json(answer))) from error
-        if wrong := unstorable(value):
-            raise self._error(text, agent, key, wrong)
+            raise self._error(text, agent, key, fault(error, _json_value(answer))) from error
+        if refusal := unstorable(value):
+            raise self._error(text, agent, key, refusal)
         return value
 
-    def _error(self, text: str, agent: str, key: str | None, wrong: str) -> AnswerError:
+    def _error(self, text: str, agent: str, key: str | None, problem: str) -> AnswerError:
         stored = f" for state key {key!r}" if key else ""
         return AnswerError(
-            f"{agent!r} answered {text!r:.80}{stored}, which is not a {self.name}: {wrong}.",
+            f"{agent!r} answered {text!r:.80}{stored}, which is not a {self.name}: {problem}.",
             agent=agent,
-            reason=f"{wrong}.",
+            reason=f"{problem}.",
         )
 
     def data(self, text: str, agent: str, key: str | None = None, *, as_adk: bool = False) -> Any:
@@ -100,14 +107,14 @@ class AnswerType:
         from pydantic_core import to_json
 
         stored = self.adapter.dump_python(value, mode="json")
-        if wrong := changed(self.adapter, value, stored, to_json(stored)):
-            raise self._error(text, agent, key, wrong)
+        if lost := loss_of_value(self.adapter, value, stored, to_json(stored)):
+            raise self._error(text, agent, key, lost)
         return self.adapter.dump_python(value, mode="json", exclude_none=True) if as_adk else stored
 
     @property
     def name(self) -> str:
         """The name of the type in messages."""
-        return "JSON value" if self._is_untyped else shown(self.schema)
+        return "JSON value" if self._is_untyped else type_text(self.schema)
 
     @property
     def takes_none(self) -> bool:
@@ -120,13 +127,13 @@ class AnswerType:
         if self._adapter is None:
             from pydantic import TypeAdapter
 
-            self._adapter = TypeAdapter(readable(self.schema))
+            self._adapter = TypeAdapter(readable_type(self.schema))
         return self._adapter
 
     @property
     def _is_untyped(self) -> bool:
-        is_value = hasattr(self.schema, "model_dump") and not isinstance(self.schema, type)
-        return isinstance(self.schema, Mapping) or is_value  # a dict, or a Schema of google.genai
+        is_schema_object = hasattr(self.schema, "model_dump") and not isinstance(self.schema, type)
+        return isinstance(self.schema, Mapping) or is_schema_object  # a dict, or a Schema of google.genai
 
 
 def answer_type(schema: Any) -> AnswerType:
@@ -140,7 +147,7 @@ def answer_type(schema: Any) -> AnswerType:
 _answer_type = lru_cache(maxsize=1024)(AnswerType)
 
 
-def _json(text: str) -> object:
+def _json_value(text: str) -> object:
     """The value of a JSON text; `None` if the text is not JSON."""
     try:
         return json.loads(text)
@@ -153,7 +160,8 @@ def _json(text: str) -> object:
 
 def is_structured(node: AgentNode) -> bool:
     """True if an agent stores its answer as data, not as text."""
-    return bool(answered_fields(node)) or (_returned(node) is not None and isinstance(node.output_key, str))
+    stores_whole = _declared_schema(node) is not None and isinstance(node.output_key, str)
+    return stores_whole or bool(answered_fields(node))
 
 
 def writes_of(node: AgentNode, text: str) -> dict[str, Any]:
@@ -164,33 +172,33 @@ def writes_of(node: AgentNode, text: str) -> dict[str, Any]:
         StateTypeError: the answer is not a JSON object, or a value does not have its field's type.
         StateKeyError: the answer lacks a field.
     """
-    schema, fields = _returned(node), node.written_fields
+    schema, fields = _declared_schema(node), node.written_fields
     if schema is None:
-        return _values(node.name, _object(node.name, text, fields), fields)
-    of = answer_type(schema)
+        return _values(node.name, _json_object(node.name, text, fields), fields)
+    kind = answer_type(schema)
     if answered_fields(node):
-        answer = of.parse(text, node.name)
+        answer = kind.parse(text, node.name)
         if answer is None:  # the earlier values of the keys do not belong to this answer
             return dict.fromkeys(field.key for field in fields)
         return _values(node.name, {field.name: getattr(answer, field.name) for field in fields}, fields)
     key = str(node.output_key)
     if not fields:
-        return {key: of.data(text, node.name, key, as_adk=node.annotations.adopted is not None)}
-    answer = of.parse(text, node.name, key)
-    return {key: None if answer is None else field_type(fields[0]).dump(answer, whose(node.name))}
+        return {key: kind.data(text, node.name, key, as_adk=node.annotations.adopted is not None)}
+    answer = kind.parse(text, node.name, key)
+    return {key: None if answer is None else field_type(fields[0]).dump(answer, misfit_of(node.name))}
 
 
-def _object(agent: str, text: str, fields: tuple[StateFieldRef, ...]) -> Mapping[str, Any]:
-    listed = ", ".join(field.key for field in fields)
+def _json_object(agent: str, text: str, fields: tuple[StateFieldRef, ...]) -> Mapping[str, Any]:
+    keys = ", ".join(field.key for field in fields)
     try:
         answer: object = json.loads(unfenced(text))
     except ValueError as error:
         raise StateTypeError(
-            f"Agent {agent!r} must answer in JSON to write {listed}, but said {text!r:.60}: {error}."
+            f"Agent {agent!r} must answer in JSON to write {keys}, but said {text!r:.60}: {error}."
         ) from None
     if not isinstance(answer, dict):
         raise StateTypeError(
-            f"Agent {agent!r} must answer with a JSON object to write {listed}, but said {text!r:.60}."
+            f"Agent {agent!r} must answer with a JSON object to write {keys}, but said {text!r:.60}."
         )
     return cast("dict[str, Any]", answer)
 
@@ -203,8 +211,8 @@ def _value(agent: str, answer: Mapping[str, Any], field: StateFieldRef) -> Any:
     value = answer.get(field.name)
     if value is None and not field.allows_none:
         near = did_you_mean(field.name, answer)
-        raise StateKeyError(f"Agent {agent!r} answered without {named(field)}, which it writes.{near}")
-    return field_type(field).dump(value, whose(agent))
+        raise StateKeyError(f"Agent {agent!r} answered without {field_title(field)}, which it writes.{near}")
+    return field_type(field).dump(value, misfit_of(agent))
 
 
 # --- which fields, and of what type ---------------------------------------------------------------
@@ -217,33 +225,34 @@ def answered_fields(node: AgentNode) -> tuple[StateFieldRef, ...]:
     `.returns()` for a field of that type or of that type or `None`.
     """
     fields = node.written_fields
-    schema = _returned(node)
+    schema = _declared_schema(node)
     if len(fields) != 1:
         return fields
-    is_whole = fields[0].is_text if schema is None else _same(_present(fields[0].type), _present(schema))
-    return () if is_whole else fields
+    if schema is None:
+        return () if fields[0].is_text else fields
+    return () if _have_same_types(_members(fields[0].type), _members(schema)) else fields
 
 
-def _present(kind: Any) -> list[Any]:
+def _members(kind: Any) -> list[Any]:
     """The members of a union type without `None`; for another type, the type itself."""
     kind = get_args(kind)[0] if get_origin(kind) is Annotated else kind
     members = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
     return [member for member in members if member is not type(None)]
 
 
-def _same(some: list[Any], others: list[Any]) -> bool:
+def _have_same_types(first: list[Any], second: list[Any]) -> bool:
     """True if two lists hold the same types in any order. JSON schemas have no hash, so sets do not work."""
-    return all(kind in others for kind in some) and all(kind in some for kind in others)
+    return all(kind in second for kind in first) and all(kind in first for kind in second)
 
 
 def answer_schema(node: AgentNode) -> Any:
     """The type of an answer with `answered_fields`: the type in `.returns()`, or a model of the fields."""
-    return _returned(node) or _model(f"{node.name}_answer", node.written_fields)
+    return _declared_schema(node) or _model_of_fields(f"{node.name}_answer", node.written_fields)
 
 
 def asked_schema(node: AgentNode) -> Any:
     """The required type of an agent's answer, from `.returns()` or the fields it writes; `None` for text."""
-    return answer_schema(node) if node.written_fields and answered_fields(node) else _returned(node)
+    return answer_schema(node) if node.written_fields and answered_fields(node) else _declared_schema(node)
 
 
 def returned_type(node: AgentNode) -> AnswerType | None:
@@ -258,27 +267,28 @@ def check_answer(node: AgentNode) -> None:
     Raises:
         ExpressionError: the type in `.returns()` lacks a field.
     """
-    schema = _returned(node)
-    for kind in () if schema is None else _present(schema):
-        known = cast("Mapping[str, Any]", getattr(kind, "model_fields", None) or {})
+    schema = _declared_schema(node)
+    for kind in () if schema is None else _members(schema):
+        model_fields = cast("Mapping[str, Any]", getattr(kind, "model_fields", None) or {})
         for field in answered_fields(node):
-            if field.name not in known:
+            if field.name not in model_fields:
                 raise ExpressionError(
-                    f"Agent {node.name!r} writes field {field.name!r}, which its answer, {shown(kind)}, does "
-                    f"not have.{did_you_mean(field.name, known)} Add it there, or leave out .returns()."
+                    f"Agent {node.name!r} writes field {field.name!r}, which its answer, {type_text(kind)}, "
+                    f"does not have.{did_you_mean(field.name, model_fields)} Add it there, or leave out "
+                    ".returns()."
                 )
 
 
-def _returned(node: AgentNode) -> Any:
+def _declared_schema(node: AgentNode) -> Any:
     return None if node.output_schema in (UNSET, None) else node.output_schema
 
 
 @lru_cache(maxsize=1024)
-def _model(name: str, fields: tuple[StateFieldRef, ...]) -> type[BaseModel]:
+def _model_of_fields(name: str, fields: tuple[StateFieldRef, ...]) -> type[BaseModel]:
     """A pydantic model of these fields, under their plain names."""
     from pydantic import create_model
 
     definitions: dict[str, Any] = {
-        field.name: (readable(field.annotation), None if field.allows_none else ...) for field in fields
+        field.name: (readable_type(field.annotation), None if field.allows_none else ...) for field in fields
     }
     return create_model(name, **definitions)

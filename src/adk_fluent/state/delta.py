@@ -1,4 +1,9 @@
-"""The read-only view of state for user functions, and the changes that a transform's result means."""
+"""State outside its session: views for functions, their changes, and plain data for other processes.
+
+A user function receives a `ReadOnlyState` and returns new values; `changes` turns them into a delta.
+`pack` converts a state to plain data, which another process receives equal in every format of serialization,
+and `unpack` restores it there.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +11,14 @@ import copy
 import inspect
 import json
 from collections.abc import Callable, ItemsView, Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Never, cast
 
-from adk_fluent.errors import ReadOnlyStateError, TransformError
+from adk_fluent.errors import ReadOnlyStateError, SerializationError, TransformError
 from adk_fluent.ir.nodes import TransformNode
 from adk_fluent.ir.predicates import AbsentKey, StateView
 from adk_fluent.ir.state_keys import StateFieldRef, is_session_scoped, is_temporary
+from adk_fluent.state.field_types import field_type
 
 LOST: Final = (
     "temp: keys do not outlive a pause, and this run has waited for a person. Write it after that, or use a "
@@ -20,20 +27,24 @@ LOST: Final = (
 """The hint for a missing `temp:` key in a resumed run."""
 
 
-def _refusing(wanted: Callable[..., Mapping[str, object]]) -> Callable[..., Never]:
-    """Make a method that raises an error instead of writing; `wanted` gives the changes for the message."""
+def _refusing_method(changes_of_call: Callable[..., Mapping[str, object]]) -> Callable[..., Never]:
+    """Make a method that raises an error instead of writing.
+
+    Args:
+        changes_of_call: the changes that the arguments of the method ask for, for the message.
+    """
 
     def refuse(self: ReadOnlyState, /, *args: Any, **kwargs: Any) -> Never:
-        raise self.refusal(wanted(*args, **kwargs))
+        raise self.refusal(changes_of_call(*args, **kwargs))
 
     return refuse
 
 
-def _name(key: object) -> str:
+def _key_of(key: object) -> str:
     return key.key if isinstance(key, StateFieldRef) else cast(str, key)
 
 
-class _Items(ItemsView[str, Any]):
+class _PresentItems(ItemsView[str, Any]):
     """Pairs of key and value; a key that holds `None` has no pair."""
 
     __slots__ = ()
@@ -77,7 +88,7 @@ class ReadOnlyState(Mapping[str, Any]):
         self._returns = returns
 
     def __getitem__(self, key: str) -> Any:
-        name = _name(key)
+        name = _key_of(key)
         try:
             return detached(self._values[name])
         except KeyError:
@@ -85,15 +96,15 @@ class ReadOnlyState(Mapping[str, Any]):
 
     def get(self, key: str, default: Any = None) -> Any:  # faster than a look-up, which makes an error
         """The value at `key`, or `default`."""
-        name = _name(key)
+        name = _key_of(key)
         return default if self._values.get(name) is None else self[name]
 
     def __contains__(self, key: object) -> bool:  # faster than a look-up, which makes a copy
-        return self._values.get(_name(key)) is not None
+        return self._values.get(_key_of(key)) is not None
 
     def items(self) -> ItemsView[str, Any]:
         """The pairs of key and value; keys that hold `None` are left out."""
-        return _Items(self)
+        return _PresentItems(self)
 
     def __iter__(self) -> Iterator[str]:
         return (key for key, value in self._values.items() if value is not None)
@@ -125,21 +136,21 @@ class ReadOnlyState(Mapping[str, Any]):
 
     def lost(self, key: str) -> str:
         """The hint for a message about a missing key if a pause removed the key; else empty."""
-        taken = is_temporary(key) and self._resumed is not None and self._resumed()
-        return f" {LOST}" if taken else ""
+        is_lost = is_temporary(key) and self._resumed is not None and self._resumed()
+        return f" {LOST}" if is_lost else ""
 
     if not TYPE_CHECKING:  # methods of a dict that raise here; a type checker sees no such method
-        __setitem__ = setdefault = _refusing(lambda key, value=None: {key: value})
-        __delitem__ = pop = _refusing(lambda key, *default: {key: None})
-        update = __ior__ = _refusing(lambda other=(), /, **values: {**dict(other), **values})
-        popitem = clear = _refusing(lambda: {})
+        __setitem__ = setdefault = _refusing_method(lambda key, value=None: {key: value})
+        __delitem__ = pop = _refusing_method(lambda key, *default: {key: None})
+        update = __ior__ = _refusing_method(lambda other=(), /, **values: {**dict(other), **values})
+        popitem = clear = _refusing_method(lambda: {})
 
-    def refusal(self, wanted: Mapping[str, object]) -> ReadOnlyStateError:
+    def refusal(self, unwritten: Mapping[str, object]) -> ReadOnlyStateError:
         """The error for a function that tries to write these changes; `None` means that a key is removed."""
         start = f"State is read-only in {self.place}" if self.place else "State is read-only here"
-        if not wanted:
+        if not unwritten:
             return ReadOnlyStateError(f"{start}; put S.drop(...) into the pipeline to remove keys.")
-        items = ", ".join(f"{json.dumps(str(key))}: {value!r:.40}" for key, value in wanted.items())
+        items = ", ".join(f"{json.dumps(str(key))}: {value!r:.40}" for key, value in unwritten.items())
         if self._returns:
             return ReadOnlyStateError(f"{start}; return {{{items}}}.")
         return ReadOnlyStateError(f"{start}; a step that returns {{{items}}} can write it.")
@@ -175,31 +186,31 @@ def changes(node: TransformNode, result: object, state: StateView) -> dict[str, 
             "functions work. Make it a separate step with >>."
         )
     if result is None:
-        return differing({**_removed(node, {}, state)}, state)
+        return without_unchanged({**_removals(node, {}, state)}, state)
     if not isinstance(result, Mapping) or not all(
         isinstance(key, str) for key in cast("Mapping[object, Any]", result)
     ):
-        got = f"{type(cast(object, result)).__name__}: {result!r:.60}"
+        returned = f"{type(cast(object, result)).__name__}: {result!r:.60}"
         raise TransformError(
-            f"Transform {node.name or node.label!r} returned {got}. It must "
+            f"Transform {node.name or node.label!r} returned {returned}. It must "
             "return a dict of state keys to values, or None to change nothing."
         )
     written = cast("Mapping[str, Any]", result)
-    return differing({**_removed(node, written, state), **written}, state)
+    return without_unchanged({**_removals(node, written, state), **written}, state)
 
 
-def differing(delta: Mapping[str, Any], state: StateView) -> dict[str, Any]:
+def without_unchanged(delta: Mapping[str, Any], state: StateView) -> dict[str, Any]:
     """The changes without those whose key has the value already."""
-    return {key: detached(value) for key, value in delta.items() if not _holds(state, key, value)}
+    return {key: detached(value) for key, value in delta.items() if not _has_value(state, key, value)}
 
 
-def _holds(state: StateView, key: str, value: Any) -> bool:
+def _has_value(state: StateView, key: str, value: Any) -> bool:
     if value is None and isinstance(state, ReadOnlyState) and not state.knows(key):
         return False
-    return _same(state.get(key), value)
+    return _are_equal(state.get(key), value)
 
 
-def _removed(node: TransformNode, result: Mapping[str, Any], state: StateView) -> dict[str, None]:
+def _removals(node: TransformNode, result: Mapping[str, Any], state: StateView) -> dict[str, None]:
     if node.semantics == "replace_session":
         removable = (key for key in state if node.scope == "all" or is_session_scoped(key))
         return {key: None for key in removable if key not in result}
@@ -208,5 +219,132 @@ def _removed(node: TransformNode, result: Mapping[str, Any], state: StateView) -
     return {}
 
 
-def _same(old: object, new: object) -> bool:
+def _are_equal(old: object, new: object) -> bool:
     return old is new or (type(old) is type(new) and bool(old == new))
+
+
+# --- plain data -----------------------------------------------------------------------------------
+
+
+Fields = Mapping[str, StateFieldRef]
+"""State key → its field of a `StateSchema`."""
+
+MAX_NESTING: Final = 200
+"""The deepest nesting of lists and dicts; a deeper value counts as one that contains itself."""
+
+SCALARS: Final = (str, bytes, bool, int, float, type(None))
+"""The types of single values. A value of a subclass, such as a `StrEnum`, arrives as its plain value."""
+
+KEYS: Final = (str, bool, int, float, type(None))
+"""The types that the keys of a dict may have."""
+
+
+def is_plain(value: object) -> bool:
+    """True if a value consists of text, bytes, numbers, booleans, `None`, lists, tuples and dicts alone.
+
+    >>> is_plain({"a": [1, (2.5, b"x")]}), is_plain({"a": {1, 2}})
+    (True, False)
+    """
+    return fault_in(value) is None
+
+
+def fault_in(value: object) -> str | None:
+    """The first part of a value that is not plain data, with its path; `None` if all of it is plain.
+
+    >>> fault_in({"rooms": [1, {2}]})
+    "a set at ['rooms'][1]"
+    >>> fault_in(object())
+    'an object'
+    """
+    stack: list[tuple[Any, tuple[Any, ...]]] = [(value, ())]
+    while stack:
+        part, path = stack.pop()
+        if isinstance(part, SCALARS):
+            continue
+        if len(path) > MAX_NESTING:
+            return f"more than {MAX_NESTING} lists and dicts inside one another"
+        if isinstance(part, list | tuple):
+            stack += ((inner, (*path, index)) for index, inner in enumerate(cast("list[Any]", part)))
+        elif isinstance(part, dict):
+            entries = cast("dict[Any, Any]", part)
+            bad_key = next((key for key in entries if not isinstance(key, KEYS)), None)
+            if bad_key is not None:
+                return f"{_with_article(bad_key)} as a key of a dict{_at_path(path)}"
+            stack += ((inner, (*path, key)) for key, inner in entries.items())
+        else:
+            return f"{_with_article(part)}{_at_path(path)}"
+    return None
+
+
+def _with_article(value: object) -> str:
+    name = type(value).__name__
+    return f"an {name}" if name[:1].lower() in "aeiou" else f"a {name}"
+
+
+def _at_path(path: tuple[Any, ...]) -> str:
+    return f" at {''.join(_path_steps(path))}" if path else ""
+
+
+def _path_steps(path: tuple[Any, ...]) -> Iterator[str]:
+    return (f"[{step!r:.40}]" for step in path)
+
+
+# --- a state for another process ------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """The JSON form of a schema field's value that is not plain data; the field restores its type."""
+
+    value: Any
+
+
+def pack(state: Mapping[str, Any], fields: Fields, where: str) -> dict[str, Any]:
+    """Convert state to plain data: values of schema fields that are not plain become `Typed` JSON.
+
+    `temp:` keys are left out.
+
+    Args:
+        fields: key → the schema field.
+        where: the boundary that the state crosses, for messages.
+
+    Raises:
+        SerializationError: a value is not plain data and no schema field has its key.
+        StateTypeError: the value does not match its field.
+    """
+    return {
+        key: _packed_value(key, value, fields, where) for key, value in state.items() if not is_temporary(key)
+    }
+
+
+def _packed_value(key: str, value: Any, fields: Fields, where: str) -> Any:
+    fault = fault_in(value)
+    if fault is None:
+        return value
+    if key in fields:
+        return Typed(field_type(fields[key]).dump(value, f"At {where}, "))
+    raise SerializationError(
+        f"State key {key!r} cannot cross {where}: it holds {fault}. Write text, numbers, bytes, lists and "
+        f"dicts (a model with .model_dump()), name a StateSchema that has {key!r}, or keep it under "
+        f"'temp:{key}'."
+    )
+
+
+def unpack(state: Mapping[str, Any], fields: Fields) -> dict[str, Any]:
+    """Restore the state that `pack` converted.
+
+    Raises:
+        SerializationError: a value belongs to a schema field that `fields` does not have.
+    """
+    return {key: _unpacked_value(key, value, fields) for key, value in state.items()}
+
+
+def _unpacked_value(key: str, value: Any, fields: Fields) -> Any:
+    if not isinstance(value, Typed):
+        return value
+    if key not in fields:
+        raise SerializationError(
+            f"State key {key!r} came as a value of a StateSchema that this side does not have. "
+            "Deploy the same pipeline on both sides."
+        )
+    return field_type(fields[key]).load(value.value)

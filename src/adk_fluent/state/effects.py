@@ -19,7 +19,7 @@ from adk_fluent.ir.predicates import Predicate
 Transform = TransformNode | ArtifactNode
 """The nodes that transform the state and have effects."""
 
-_put: Final = object.__setattr__
+_set_slot: Final = object.__setattr__
 
 
 class Effect:
@@ -109,25 +109,25 @@ class Effect:
 # --- single keys ----------------------------------------------------------------------------------
 
 
-class _OfKey(Effect):
+class _KeyEffect(Effect):
     """Base of the effects on one key."""
 
     __slots__ = ("key",)
     key: str
 
     def __init__(self, key: str) -> None:
-        _put(self, "key", key)
+        _set_slot(self, "key", key)
 
 
-class _OfValue(_OfKey):
+class _ConstantEffect(_KeyEffect):
     """Base of the effects that write a constant to a key."""
 
     __slots__ = ("value",)
     value: Any
 
     def __init__(self, key: str, value: Any) -> None:
-        _put(self, "key", key)
-        _put(self, "value", value)
+        _set_slot(self, "key", key)
+        _set_slot(self, "value", value)
 
     @property
     def writes(self) -> tuple[str, ...]:
@@ -142,7 +142,7 @@ class _OfValue(_OfKey):
         return None if key != self.key or value is None else type(value)
 
 
-class Needs(_OfKey):
+class Needs(_KeyEffect):
     """The transform raises if the key is absent."""
 
     __slots__ = ()
@@ -159,7 +159,7 @@ class Holds(Effect):
     test: Predicate
 
     def __init__(self, test: Predicate) -> None:
-        _put(self, "test", test)
+        _set_slot(self, "test", test)
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -170,7 +170,7 @@ class Holds(Effect):
         return access(self.test).reads_known
 
 
-class Sets(_OfValue):
+class Sets(_ConstantEffect):
     """Writes a constant; `None` removes the key."""
 
     __slots__ = ()
@@ -184,7 +184,7 @@ class Sets(_OfValue):
         return (self.key,) if self.value is None else ()
 
 
-class Defaults(_OfValue):
+class Defaults(_ConstantEffect):
     """Writes a constant if the key is absent."""
 
     __slots__ = ()
@@ -205,9 +205,9 @@ class Writes(Effect):
     of: tuple[str, ...] | None
 
     def __init__(self, key: str, type: Any = None, of: tuple[str, ...] | None = ()) -> None:
-        _put(self, "key", key)
-        _put(self, "type", type)
-        _put(self, "of", of)
+        _set_slot(self, "key", key)
+        _set_slot(self, "type", type)
+        _set_slot(self, "of", of)
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -260,10 +260,10 @@ class Copies(Effect):
     of: tuple[str, ...]
 
     def __init__(self, source: str, key: str, type: Any = None, of: tuple[str, ...] = ()) -> None:
-        _put(self, "source", source)
-        _put(self, "key", key)
-        _put(self, "type", type)
-        _put(self, "of", of)
+        _set_slot(self, "source", source)
+        _set_slot(self, "key", key)
+        _set_slot(self, "type", type)
+        _set_slot(self, "of", of)
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -281,7 +281,7 @@ class Copies(Effect):
         return self.type if key == self.key else None
 
 
-class Removes(_OfKey):
+class Removes(_KeyEffect):
     """Removes a key if it is session-scoped."""
 
     __slots__ = ()
@@ -301,10 +301,10 @@ class Keeps(Effect):
     keys: tuple[str, ...]
 
     def __init__(self, keys: tuple[str, ...]) -> None:
-        _put(self, "keys", keys)
+        _set_slot(self, "keys", keys)
 
 
-class Unpacks(_OfKey):
+class Unpacks(_KeyEffect):
     """Replaces a dict by one key per leaf; only a run shows the names of these keys."""
 
     __slots__ = ()
@@ -360,7 +360,7 @@ class OneOf(Effect):
     ways: tuple[tuple[Predicate, tuple[Transform, ...]], ...]
 
     def __init__(self, ways: tuple[tuple[Predicate, tuple[Transform, ...]], ...]) -> None:
-        _put(self, "ways", ways)
+        _set_slot(self, "ways", ways)
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -382,7 +382,7 @@ class AtOnce(Effect):
     steps: tuple[TransformNode, ...]
 
     def __init__(self, steps: tuple[TransformNode, ...]) -> None:
-        _put(self, "steps", steps)
+        _set_slot(self, "steps", steps)
 
     @property
     def parts(self) -> tuple[Transform, ...]:
@@ -405,34 +405,34 @@ def effects_of(node: Node) -> tuple[Effect, ...]:
         return ()
     if isinstance(node.fn, TransformSpec):
         return cast("tuple[Effect, ...]", node.fn.effects)
-    touched = node.access
-    found: list[Effect] = []
+    access_of_fn = node.access
+    effects: list[Effect] = []
     if node.semantics == "replace_session":
-        found.append(Keeps(tuple(sorted(touched.writes))))
-    found += [Removes(key) for key in sorted(node.affected_keys or ())]
-    if not touched.writes_known:
-        found.append(WritesAnything())
-    made_of = tuple(sorted(touched.reads)) if touched.reads_known else None
-    found += returned(node.fn, touched.writes, made_of)
-    return tuple(found)
+        effects.append(Keeps(tuple(sorted(access_of_fn.writes))))
+    effects += [Removes(key) for key in sorted(node.affected_keys or ())]
+    if not access_of_fn.writes_known:
+        effects.append(WritesAnything())
+    sources = tuple(sorted(access_of_fn.reads)) if access_of_fn.reads_known else None
+    effects += effects_of_returns(node.fn, access_of_fn.writes, sources)
+    return tuple(effects)
 
 
-def returned(fn: object, keys: frozenset[str], of: tuple[str, ...] | None) -> list[Effect]:
+def effects_of_returns(fn: object, keys: frozenset[str], of: tuple[str, ...] | None) -> list[Effect]:
     """The effects of a function that returns these keys: always, or on some paths if its source shows that.
 
     Args:
         of: the keys from which the values are computed; `None` if they are unknown.
     """
-    shown = () if said(fn) is not None else shown_by(fn).returns
-    always = {one.key for one in shown if one.always} if shown else keys
+    returns = () if said(fn) is not None else shown_by(fn).returns
+    always = {item.key for item in returns if item.always} if returns else keys
     return [(Writes if key in always else MayWrite)(key, None, of) for key in sorted(keys)]
 
 
 def all_effects(node: Node) -> list[Effect]:
     """The effects of a transform and of all transforms that it may run; empty for any other node."""
-    found: list[Effect] = []
+    effects: list[Effect] = []
     for effect in effects_of(node):
-        found.append(effect)
+        effects.append(effect)
         for part in effect.parts:
-            found += all_effects(part)
-    return found
+            effects += all_effects(part)
+    return effects

@@ -21,25 +21,25 @@ from adk_fluent.ir.state_keys import is_temporary
 
 # --- values ---------------------------------------------------------------------------------------
 
-_ALWAYS: Final = frozenset({int, bool, type(None)})
+_ALWAYS_STORABLE: Final = frozenset({int, bool, type(None)})
 _encode: Final = JSONEncoder(allow_nan=False, ensure_ascii=False).encode
 
 
-def check_storable(delta: Mapping[str, Any], who: str) -> None:
+def check_storable(delta: Mapping[str, Any], subject: str) -> None:
     """Check that every session store can hold these values; `temp:` keys are not stored.
 
     Args:
-        who: the start of the message: `Agent 'a' wrote`.
+        subject: the start of the message: `Agent 'a' wrote`.
 
     Raises:
         StateTypeError: a value has NaN, infinity, U+0000 or half a character, or nests too deep.
     """
     for key, value in delta.items():
-        if type(value) in _ALWAYS and key.isascii() and "\0" not in key:
+        if type(value) in _ALWAYS_STORABLE and key.isascii() and "\0" not in key:
             continue
-        if not is_temporary(key) and (wrong := unstorable(value, key) or _refused(key)):
+        if not is_temporary(key) and (refusal := unstorable(value, key) or _refusal(key)):
             raise StateTypeError(
-                f"{who} state key {key!r:.60}, which no session store can hold as it is: {wrong}. "
+                f"{subject} state key {key!r:.60}, which no session store can hold as it is: {refusal}. "
                 "Write another value, or keep it under a temp: key."
             )
 
@@ -52,37 +52,38 @@ def unstorable(value: object, name: str = "") -> str | None:
     >>> unstorable([1.5, "text"])
     """
     kind = type(value)
-    if kind in _ALWAYS:
+    if kind in _ALWAYS_STORABLE:
         return None
     if kind is str or kind is float:
-        wrong = _refused(cast("str | float", value))
-        return f"{name or 'it'} {wrong}" if wrong else None
+        refusal = _refusal(cast("str | float", value))
+        return f"{name or 'it'} {refusal}" if refusal else None
     try:
         text = _encode(value)
     except RecursionError:
-        return f"{name or 'it'} {_DEEP}"
+        return f"{name or 'it'} {_TOO_DEEP}"
     except (ValueError, TypeError):  # not finite, or not JSON: a model, a date, a value that contains itself
-        return _search(value, name)
-    if r"\u0000" in text or _is_halved(text):
-        return _search(value, name)
-    return f"{name or 'it'} {_DEEP}" if _is_deep(text) else None
+        return _first_refusal(value, name)
+    if r"\u0000" in text or _has_half_character(text):
+        return _first_refusal(value, name)
+    return f"{name or 'it'} {_TOO_DEEP}" if _is_deep(text) else None
 
 
 _LEVELS: Final = 200
 """The levels of nesting that pydantic's JSON parser reads; ADK's stores read events with it."""
-_AROUND: Final = 8
+_LEVELS_AROUND: Final = 8
 """At most so many levels of an event are around a value."""
-_DEEP: Final = f"nests more than {_LEVELS - _AROUND} levels, which a session store does not read back"
+_MAX_LEVELS: Final = _LEVELS - _LEVELS_AROUND
+_TOO_DEEP: Final = f"nests more than {_MAX_LEVELS} levels, which a session store does not read back"
 
 
 def _is_deep(text: str) -> bool:
     """True if a stored event with this JSON value could not be read."""
-    if text.count("[") + text.count("{") <= _LEVELS - _AROUND:  # most values, at the speed of a search
+    if text.count("[") + text.count("{") <= _MAX_LEVELS:  # most values, at the speed of a search
         return False
     from pydantic_core import from_json
 
     try:
-        from_json("[" * _AROUND + text + "]" * _AROUND)
+        from_json("[" * _LEVELS_AROUND + text + "]" * _LEVELS_AROUND)
     except ValueError:
         return True
     return False
@@ -101,38 +102,38 @@ def as_json(stored: object) -> bytes | None:
     return None if is_suspect and unstorable(stored) else text
 
 
-def _search(value: object, name: str) -> str | None:
+def _first_refusal(value: object, name: str) -> str | None:
     """The first part of a value that a store refuses, also inside models and dataclasses."""
     stack: list[tuple[object, str]] = [(value, name)]
     seen: set[int] = set()
     while stack:
         part, path = stack.pop()
         if isinstance(part, str | float):
-            if wrong := _refused(part):
-                return f"{path or 'it'} {wrong}"
+            if refusal := _refusal(part):
+                return f"{path or 'it'} {refusal}"
             continue
         items = _parts(part)
         if items is None or id(part) in seen:
             continue
         seen.add(id(part))  # a value may contain itself
         for key, item in items:
-            if isinstance(key, str | float) and (wrong := _refused(key)):
-                return f"a key of {path or 'it'} {wrong}"
+            if isinstance(key, str | float) and (refusal := _refusal(key)):
+                return f"a key of {path or 'it'} {refusal}"
             stack.append((item, path + _step(key, first=not path)))
     return None
 
 
-def _refused(part: str | float) -> str | None:
+def _refusal(part: str | float) -> str | None:
     if not isinstance(part, str):
         return None if math.isfinite(part) else f"is {float(part)!r}, and JSON has finite numbers only"
     if "\0" in part:
         return "has the character U+0000, which SQLite and PostgreSQL do not store"
-    if _is_halved(part):
+    if _has_half_character(part):
         return "has half a character (an unpaired surrogate), which UTF-8 cannot write"
     return None
 
 
-def _is_halved(text: str) -> bool:
+def _has_half_character(text: str) -> bool:
     if text.isascii():
         return False
     try:
@@ -159,27 +160,30 @@ def _parts(value: object) -> Iterator[tuple[object, object]] | None:
     if not isinstance(fields, Mapping):
         return None
     extra = cast("Mapping[str, object]", getattr(value, "__pydantic_extra__", None) or {})
-    own = {name: getattr(value, name, None) for name in cast("Mapping[str, object]", fields)}
-    return iter({**own, **extra}.items())
+    declared = {name: getattr(value, name, None) for name in cast("Mapping[str, object]", fields)}
+    return iter({**declared, **extra}.items())
 
 
-def differing(value: object, back: object, path: str = "") -> str | None:
+def difference(value: object, back: object, path: str = "") -> str | None:
     """A message about the first part of a value that differs from `back`; `None` if they are equal."""
     if type(value) is type(back) and value == back:
         return None
-    parts, others = _parts(value), _parts(back)
-    one, other = (None if each is None else dict(each) for each in (parts, others))
-    named_alike = one is not None and other is not None and one.keys() == other.keys()
-    if not named_alike or isinstance(value, Set) or type(value) is not type(back):
-        same = _alike(cast("object", value), back)
+    parts, parts_back = _parts(value), _parts(back)
+    by_key = None if parts is None else dict(parts)
+    by_key_back = None if parts_back is None else dict(parts_back)
+    same_keys = by_key is not None and by_key_back is not None and by_key.keys() == by_key_back.keys()
+    if not same_keys or isinstance(value, Set) or type(value) is not type(back):
+        same = _are_equal(cast("object", value), back)
         return None if same else f"{path or 'it'} would be read back as {back!r:.40}"
-    assert one is not None
-    assert other is not None
-    found = (differing(part, other[key], path + _step(key, first=not path)) for key, part in one.items())
-    return next((each for each in found if each), None)
+    assert by_key is not None
+    assert by_key_back is not None
+    differences = (
+        difference(part, by_key_back[key], path + _step(key, first=not path)) for key, part in by_key.items()
+    )
+    return next(filter(None, differences), None)
 
 
-def _alike(value: object, back: object) -> bool:
+def _are_equal(value: object, back: object) -> bool:
     """True if two values without parts count as equal; without `__eq__`, objects of the same type do."""
     if type(value) is type(back):
         return type(value).__eq__ is object.__eq__ or repr(value) == repr(back)  # such as Decimal("NaN")
@@ -190,7 +194,7 @@ def _alike(value: object, back: object) -> bool:
 # --- types ----------------------------------------------------------------------------------------
 
 
-KEPT: Final = "Declare a type that JSON holds as it is, such as str, or leave the field out."
+LOSS_REMEDY: Final = "Declare a type that JSON holds as it is, such as str, or leave the field out."
 """The remedy for a type that would lose something."""
 
 
@@ -217,14 +221,15 @@ def _known_loss(kind: Any) -> str | None:
 def _loss(kind: Any, path: str, seen: set[int]) -> str | None:
     args = get_args(kind)
     if get_origin(kind) is Annotated:
-        kinds = [_written(extra.func, extra.return_type) for extra in args[1:] if hasattr(extra, "when_used")]
-        found = next((said for each in kinds if (said := _rewritten(args[0], each, path))), None)
-        return found or _loss(args[0], path, seen)
+        serializers = [extra for extra in args[1:] if hasattr(extra, "when_used")]
+        written = [_written(serializer.func, serializer.return_type) for serializer in serializers]
+        losses = (_rewritten(args[0], kind_written, path) for kind_written in written)
+        return next(filter(None, losses), None) or _loss(args[0], path, seen)
     if hasattr(kind, "get_secret_value") or hasattr(get_origin(kind), "get_secret_value"):
-        return f"{path or 'it'} is a {shown(kind)}, which is stored as asterisks"
+        return f"{path or 'it'} is a {type_text(kind)}, which is stored as asterisks"
     for part in args:
-        if found := _loss(part, path, seen):
-            return found
+        if lost := _loss(part, path, seen):
+            return lost
     if not isinstance(kind, type) or id(kind) in seen:
         return None
     seen.add(id(kind))
@@ -239,27 +244,25 @@ def _loss_of_fields(kind: Any, seen: set[int]) -> str | None:
         path = f"{kind.__name__}.{name}"
         if name in fields and fields[name].exclude:
             return f"{path} has exclude=True and is not stored"
-        if found := _loss(hint, path, seen):
-            return found
+        if lost := _loss(hint, path, seen):
+            return lost
     decorators = getattr(kind, "__pydantic_decorators__", None)
-    for each in getattr(decorators, "field_serializers", {}).values():
-        for name in each.info.fields:
-            known = hints.get(name)
-            if known is not None and (found := _rewritten(known, _result(each), f"{kind.__name__}.{name}")):
-                return found
-    for each in getattr(decorators, "model_serializers", {}).values():
-        if _json_type(_result(each), "serialization") not in (None, "object"):
-            return f"the serializer of {kind.__name__} writes {shown(_result(each))}, which is not read back"
+    for serializer in getattr(decorators, "field_serializers", {}).values():
+        written = _written(serializer.func, serializer.info.return_type)
+        for name in serializer.info.fields:
+            hint = hints.get(name)
+            if hint is not None and (lost := _rewritten(hint, written, f"{kind.__name__}.{name}")):
+                return lost
+    for serializer in getattr(decorators, "model_serializers", {}).values():
+        written = _written(serializer.func, serializer.info.return_type)
+        if _json_type(written, "serialization") not in (None, "object"):
+            return f"the serializer of {kind.__name__} writes {type_text(written)}, which is not read back"
     return None
 
 
-def _result(serializer: Any) -> Any:
-    return _written(serializer.func, serializer.info.return_type)
-
-
 def _fields(kind: Any) -> Mapping[str, Any]:
-    found: Any = getattr(kind, "__pydantic_fields__", None) or getattr(kind, "model_fields", None)
-    return cast("Mapping[str, Any]", found) if isinstance(found, Mapping) else {}
+    fields: Any = getattr(kind, "__pydantic_fields__", None) or getattr(kind, "model_fields", None)
+    return cast("Mapping[str, Any]", fields) if isinstance(fields, Mapping) else {}
 
 
 def _hints(kind: Any) -> Mapping[str, Any]:
@@ -277,10 +280,10 @@ def _hints(kind: Any) -> Mapping[str, Any]:
         return {}
 
 
-def _written(function: Any, given: Any) -> Any:
-    """The type that a serializer declares to write."""
-    if isinstance(given, type) or get_origin(given) is not None:
-        return given
+def _written(function: Any, return_type: Any) -> Any:
+    """The type that a serializer writes: the `return_type` that it declares, or that of its function."""
+    if isinstance(return_type, type) or get_origin(return_type) is not None:
+        return return_type
     try:
         return get_type_hints(getattr(function, "__func__", function)).get("return")
     except (NameError, TypeError, AttributeError):
@@ -289,10 +292,14 @@ def _written(function: Any, given: Any) -> Any:
 
 def _rewritten(kind: Any, written: Any, path: str) -> str | None:
     """A message about a field whose serializer writes another JSON type than the field reads."""
-    takes, gives = _json_type(kind, "validation"), _json_type(written, "serialization")
-    if takes is None or gives is None or takes == gives or (takes, gives) == ("number", "integer"):
+    read_as, written_as = _json_type(kind, "validation"), _json_type(written, "serialization")
+    if read_as is None or written_as is None or read_as == written_as:
         return None
-    return f"the serializer of {path} writes {shown(written)}, which is not read back as {shown(kind)}"
+    if (read_as, written_as) == ("number", "integer"):
+        return None
+    return (
+        f"the serializer of {path} writes {type_text(written)}, which is not read back as {type_text(kind)}"
+    )
 
 
 def _json_type(kind: Any, mode: Any) -> str | None:
@@ -302,10 +309,10 @@ def _json_type(kind: Any, mode: Any) -> str | None:
     from pydantic import PydanticUserError, TypeAdapter
 
     try:
-        found = TypeAdapter(kind).json_schema(mode=mode).get("type")
+        json_type = TypeAdapter(kind).json_schema(mode=mode).get("type")
     except PydanticUserError:
         return None
-    return found if isinstance(found, str) else None
+    return json_type if isinstance(json_type, str) else None
 
 
 def given_state(state: object) -> Mapping[str, Any]:
@@ -336,7 +343,7 @@ def given_state(state: object) -> Mapping[str, Any]:
 # --- messages -------------------------------------------------------------------------------------
 
 
-def shown(kind: object) -> str:
+def type_text(kind: object) -> str:
     """The name of a type in messages.
 
     >>> shown(dict[str, int] | None)
@@ -346,9 +353,9 @@ def shown(kind: object) -> str:
         return "None"
     origin, args = get_origin(kind), get_args(kind)
     if origin is Annotated:
-        return shown(args[0])
+        return type_text(args[0])
     if origin in (Union, UnionType):
-        return " | ".join(map(shown, args))
+        return " | ".join(map(type_text, args))
     if isinstance(origin, type) and args:
-        return f"{origin.__name__}[{', '.join('...' if arg is ... else shown(arg) for arg in args)}]"
+        return f"{origin.__name__}[{', '.join('...' if arg is ... else type_text(arg) for arg in args)}]"
     return kind.__name__ if isinstance(kind, type) else str(kind).replace("typing.", "")

@@ -17,7 +17,7 @@ from types import UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Union, cast, get_args, get_origin
 
 from adk_fluent.errors import StateTypeError
-from adk_fluent.state.fidelity import as_json, differing, shown, unstorable
+from adk_fluent.state.fidelity import as_json, difference, type_text, unstorable
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter, ValidationError
@@ -55,27 +55,27 @@ class FieldType:
             from pydantic.errors import PydanticUserError
 
             try:
-                self._adapter = TypeAdapter(readable(self._ref.annotation))
+                self._adapter = TypeAdapter(readable_type(self._ref.annotation))
             except PydanticUserError as error:
                 reason = str(error).partition("\n")[0]
-                raise StateTypeError(f"{named(self._ref)} cannot be checked: {reason}") from error
+                raise StateTypeError(f"{field_title(self._ref)} cannot be checked: {reason}") from error
         return self._adapter
 
-    def _checking(self) -> Callable[..., Any]:
+    def _make_check(self) -> Callable[..., Any]:
         """Pydantic's inner function, without the layer around it, to make reading a field fast."""
         self._check = self.adapter.validator.validate_python
         return self._check
 
-    def load(self, value: object, whose: str = "") -> Any:
+    def load(self, value: object, subject: str = "") -> Any:
         """Convert a value from state to its type.
 
         Args:
-            whose: the start of the message, which names the writer; see `whose`.
+            subject: the start of the message, which names the writer; see `misfit_of`.
 
         Raises:
             StateTypeError: the value does not have the type, or breaks a constraint.
         """
-        check = self._check or self._checking()
+        check = self._check or self._make_check()
         try:
             return check(value, strict=True)
         except ValueError:  # all errors of pydantic's validators are ValueErrors
@@ -88,40 +88,41 @@ class FieldType:
             given = json.loads(text)
             return from_json(self.adapter, text, given)
         except ValueError as error:
-            raise self._error(value, given, error, whose) from None
+            raise self._error(value, given, error, subject) from None
 
-    def dump(self, value: object, whose: str = "") -> Any:
+    def dump(self, value: object, subject: str = "") -> Any:
         """Convert a value to JSON types, for state.
 
         Args:
-            whose: the start of the message, which names the writer; see `whose`.
+            subject: the start of the message, which names the writer; see `misfit_of`.
 
         Raises:
             StateTypeError: the value does not have the type, breaks a constraint, has no JSON form, cannot be
                 held by a session store, or would read back as another value.
         """
-        checked = self.load(value, whose)
+        checked = self.load(value, subject)
         if type(checked) in _PLAIN:
-            if wrong := unstorable(checked):
-                raise StateTypeError(f"{whose}{named(self._ref)} cannot hold {value!r:.60}: {wrong}.")
+            if refusal := unstorable(checked):
+                raise self._refused(value, refusal, subject)
             return checked
         try:
             stored = self.adapter.dump_python(checked, mode="json")
         except ValueError as error:
-            raise self._error(value, value, error, whose) from None
+            raise self._error(value, value, error, subject) from None
         if stored is None:
-            raise StateTypeError(
-                f"{whose}{named(self._ref)} cannot hold {value!r:.60}: its value is None, which means absent."
-            )
+            raise self._refused(value, "its value is None, which means absent", subject)
         text = as_json(stored)
-        wrong = unstorable(stored) if text is None else changed(self.adapter, checked, stored, text)
-        if wrong:
-            raise StateTypeError(f"{whose}{named(self._ref)} cannot hold {value!r:.60}: {wrong}.")
+        refusal = unstorable(stored) if text is None else loss_of_value(self.adapter, checked, stored, text)
+        if refusal:
+            raise self._refused(value, refusal, subject)
         return stored
 
-    def _error(self, value: object, given: object, error: ValueError, whose: str) -> StateTypeError:
+    def _refused(self, value: object, reason: str, subject: str) -> StateTypeError:
+        return StateTypeError(f"{subject}{field_title(self._ref)} cannot hold {value!r:.60}: {reason}.")
+
+    def _error(self, value: object, given: object, error: ValueError, subject: str) -> StateTypeError:
         return StateTypeError(
-            f"{whose}{named(self._ref)} takes {shown(self._ref.type)}, not {value!r:.60}: "
+            f"{subject}{field_title(self._ref)} takes {type_text(self._ref.type)}, not {value!r:.60}: "
             f"{fault(error, given)}."
         )
 
@@ -145,19 +146,19 @@ def from_json(adapter: TypeAdapter[Any], text: bytes, given: object) -> Any:
     try:
         return adapter.validate_json(text, strict=True, **names)
     except ValidationError as error:
-        mended = _mended(given, error)
-        if mended is None:
+        completed = _completed(given, error)
+        if completed is None:
             raise
         try:
-            value = adapter.validate_json(to_json(mended), strict=True, **names)
+            value = adapter.validate_json(to_json(completed), strict=True, **names)
         except ValidationError:
             raise error from None
-        if _present(adapter.dump_python(value, mode="json")) != _present(given):
+        if _without_none(adapter.dump_python(value, mode="json")) != _without_none(given):
             raise
         return value
 
 
-def changed(adapter: TypeAdapter[Any], value: object, stored: object, text: bytes) -> str | None:
+def loss_of_value(adapter: TypeAdapter[Any], value: object, stored: object, text: bytes) -> str | None:
     """The difference between a value and the value that its type reads back from state; `None` if equal.
 
     A secret is stored as asterisks, an excluded field is not stored, and a serializer may write JSON that the
@@ -176,7 +177,7 @@ def changed(adapter: TypeAdapter[Any], value: object, stored: object, text: byte
             if not by_either_name():  # this pydantic takes a field under its alias alone
                 return None
             return f"state would hold {stored!r:.60}, which is not read back: {fault(error, stored)}"
-    return differing(value, back)
+    return difference(value, back)
 
 
 @cache
@@ -184,23 +185,23 @@ def by_either_name() -> dict[str, Any]:
     """Options that let pydantic accept a field under its name and its alias; empty for older versions."""
     from pydantic import TypeAdapter
 
-    known = inspect.signature(cast(Any, TypeAdapter).validate_json).parameters
-    return {"by_alias": True, "by_name": True} if "by_name" in known else {}
+    parameters = inspect.signature(cast(Any, TypeAdapter).validate_json).parameters
+    return {"by_alias": True, "by_name": True} if "by_name" in parameters else {}
 
 
-def _mended(given: object, error: ValidationError) -> object | None:
+def _completed(given: object, error: ValidationError) -> object | None:
     """The value with `None` for missing fields and without extra fields; `None` if it has another fault."""
-    mended = copy.deepcopy(given)
+    completed = copy.deepcopy(given)
     for problem in error.errors(include_url=False):
         *path, last = problem["loc"] or ("",)
-        holder = at_path(mended, path)
+        holder = at_path(completed, path)
         if isinstance(holder, dict) and problem["type"] == "missing":
             holder[last] = None
         elif isinstance(holder, dict) and problem["type"] == "extra_forbidden":
             del holder[last]
         else:
             return None
-    return mended
+    return completed
 
 
 def at_path(value: Any, path: list[int | str]) -> Any:
@@ -213,11 +214,11 @@ def at_path(value: Any, path: list[int | str]) -> Any:
     return value
 
 
-def _present(value: Any) -> Any:
+def _without_none(value: Any) -> Any:
     """A JSON value without the entries of its objects that are `None`."""
     if isinstance(value, dict):
-        return {k: _present(v) for k, v in cast("dict[str, Any]", value).items() if v is not None}
-    return [_present(item) for item in cast("list[Any]", value)] if isinstance(value, list) else value
+        return {k: _without_none(v) for k, v in cast("dict[str, Any]", value).items() if v is not None}
+    return [_without_none(item) for item in cast("list[Any]", value)] if isinstance(value, list) else value
 
 
 @lru_cache(maxsize=4096)
@@ -226,49 +227,49 @@ def field_type(ref: StateFieldRef) -> FieldType:
     return FieldType(ref)
 
 
-def named(ref: StateFieldRef) -> str:
+def field_title(ref: StateFieldRef) -> str:
     """The name of a field in messages: schema, field, scope and key."""
     schema = ref.schema.__name__ if ref.schema else "State"
     return f"{schema}.{ref.name} ({ref.scope} key {ref.key!r})"
 
 
-def whose(agent: str) -> str:
+def misfit_of(agent: str) -> str:
     """The start of a message about a value that an agent wrote and that does not fit."""
     return f"Agent {agent!r} wrote what does not fit: "
 
 
-def readable(kind: Any) -> Any:
+def readable_type(kind: Any) -> Any:
     """The type with its enumerations, at any depth, changed so that pydantic reads them from their JSON.
 
     Without this change, pydantic writes a member whose value is a date as text, and then does not find that
     text among the values of the enumeration.
     """
     if isinstance(kind, type) and issubclass(cast(Any, kind), Enum):
-        return _readable(cast("type[Enum]", kind))
+        return _readable_enum(cast("type[Enum]", kind))
     origin, args = get_origin(kind), get_args(kind)
     if not args or origin is Literal:
         return kind
     if origin is Annotated:
-        return Annotated[(readable(args[0]), *args[1:])]
-    parts = tuple(part if part is ... else readable(part) for part in args)
+        return Annotated[(readable_type(args[0]), *args[1:])]
+    parts = tuple(part if part is ... else readable_type(part) for part in args)
     if parts == args:
         return kind
     return Union[parts] if origin is UnionType else cast(Any, origin)[parts]  # noqa: UP007  # parts are a value
 
 
-def _readable(kind: type[Enum]) -> Any:
+def _readable_enum(kind: type[Enum]) -> Any:
     from pydantic import BeforeValidator
     from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
 
     try:
         stored = {to_json(member.value): member for member in kind}
-        same = all(to_jsonable_python(member.value) == member.value for member in kind)
+        stored_as_is = all(to_jsonable_python(member.value) == member.value for member in kind)
     except PydanticSerializationError:  # a value has no stored form at all
         return kind
-    return kind if same else Annotated[kind, BeforeValidator(_reader(kind, stored))]
+    return kind if stored_as_is else Annotated[kind, BeforeValidator(_enum_reader(kind, stored))]
 
 
-def _reader(kind: type[Enum], stored: Mapping[bytes, Enum]) -> Callable[[object], object]:
+def _enum_reader(kind: type[Enum], stored: Mapping[bytes, Enum]) -> Callable[[object], object]:
     from pydantic_core import to_json
 
     def read(value: object) -> object:
@@ -290,24 +291,24 @@ def fault(error: ValueError, given: object) -> str:
         given: the checked value, as JSON types. In a path, pydantic puts the names of a union's members
             between the steps; the value shows which are steps.
     """
-    problems = getattr(error, "errors", None)
-    if problems is None:
+    list_problems = getattr(error, "errors", None)
+    if list_problems is None:
         not_json = "it is not JSON: " if isinstance(error, JSONDecodeError) else ""
         return not_json + str(error).rstrip(".")
-    listed = cast("list[dict[str, Any]]", problems(include_url=False))
-    faults = [_Fault.of(problem, given) for problem in listed]
+    problems = cast("list[dict[str, Any]]", list_problems(include_url=False))
+    faults = [_Fault.of(problem, given) for problem in problems]
     if not faults[0].members:
         more = len(faults) - 1
-        return faults[0].said + (f" (and {more} more)" if more else "")
+        return faults[0].text + (f" (and {more} more)" if more else "")
     members: dict[str, str] = {}
-    for found in faults:
-        if found.union == faults[0].union and found.members:
-            members.setdefault(found.members[0], found.said)
-    said = [f"as {member}, {what}" for member, what in members.items()]
-    return "; ".join(said[:_MOST]) + ("; ..." if len(said) > _MOST else "")
+    for one_fault in faults:
+        if one_fault.union == faults[0].union and one_fault.members:
+            members.setdefault(one_fault.members[0], one_fault.text)
+    texts = [f"as {member}, {text}" for member, text in members.items()]
+    return "; ".join(texts[:_MAX_MEMBERS]) + ("; ..." if len(texts) > _MAX_MEMBERS else "")
 
 
-_MOST: Final = 4
+_MAX_MEMBERS: Final = 4
 """The most members of a union that a message describes."""
 
 
@@ -316,12 +317,12 @@ class _Fault:
     """One fault of a value.
 
     Attributes:
-        said: its description, with the path to it.
+        text: its description, with the path to it.
         members: the members of unions on the path.
         union: the path to the first of these unions.
     """
 
-    said: str
+    text: str
     members: tuple[str, ...]
     union: str
 
@@ -344,10 +345,10 @@ class _Fault:
             else:
                 union = union if members else path
                 members.append(str(step))
-        return cls(_said(problem, path.removeprefix(".")), tuple(members), union)
+        return cls(_description(problem, path.removeprefix(".")), tuple(members), union)
 
 
-def _said(problem: Mapping[str, Any], path: str) -> str:
+def _description(problem: Mapping[str, Any], path: str) -> str:
     """The description of one fault at a path."""
     kind, message = problem["type"], str(problem["msg"]).rstrip(".")
     if kind == "missing":
@@ -356,8 +357,8 @@ def _said(problem: Mapping[str, Any], path: str) -> str:
         return f"it is not JSON: {message.removeprefix('Invalid JSON: ')}"
     if kind == "extra_forbidden":
         return f"{path} is not one of its fields"
-    is_ = f"{path or 'it'} is {problem['input']!r:.40}"
-    what, sep, rule = message.partition(" should ")
-    if sep and what in ("Input", "Value"):
-        return f"{is_} but should {rule}" if path else f"it should {rule}"
-    return f"{is_}: {message}" if path else message
+    value_at_path = f"{path or 'it'} is {problem['input']!r:.40}"
+    subject, should, rule = message.partition(" should ")
+    if should and subject in ("Input", "Value"):
+        return f"{value_at_path} but should {rule}" if path else f"it should {rule}"
+    return f"{value_at_path}: {message}" if path else message

@@ -19,8 +19,8 @@ from adk_fluent.errors import (
 from adk_fluent.ir.state_keys import PREFIXES, StateFieldRef
 from adk_fluent.spelling import did_you_mean
 from adk_fluent.state.delta import ReadOnlyState, detached
-from adk_fluent.state.fidelity import shown
-from adk_fluent.state.field_types import field_type, named
+from adk_fluent.state.fidelity import type_text
+from adk_fluent.state.field_types import field_title, field_type
 
 _MISSING: Final = object()
 
@@ -38,7 +38,7 @@ class Gets(Protocol):
     def get(self, key: str, default: Any = None, /) -> Any: ...  # noqa: D102
 
 
-class _Schemas(type):
+class _SchemaMeta(type):
     """The metaclass of schemas: the error for a misspelt field suggests the nearest name."""
 
     if not TYPE_CHECKING:  # with this method, a type checker would accept any name
@@ -46,10 +46,10 @@ class _Schemas(type):
         def __getattr__(cls, name: str) -> Never:
             if name.startswith("_"):
                 raise AttributeError(name)
-            raise _unknown(cls, name)
+            raise _unknown_field(cls, name)
 
 
-class StateSchema(metaclass=_Schemas):
+class StateSchema(metaclass=_SchemaMeta):
     """A typed view of session state: its keys, with their types, scopes and defaults.
 
     Subclass it and annotate the fields. On the class a field is a `StateFieldRef`, for `.writes`, `.reads`
@@ -78,14 +78,14 @@ class StateSchema(metaclass=_Schemas):
         ('refund', 'free', {'intent': 'refund', 'attempts': 1})
     """
 
-    __slots__ = ("_get", "_set", "_via")
+    __slots__ = ("_bound_to", "_get", "_set")
 
     _schema: ClassVar[Mapping[str, Field]] = MappingProxyType({})
 
     if TYPE_CHECKING:
+        _bound_to: str
         _get: Callable[[str], Any]
         _set: Callable[[str, Any], None] | None
-        _via: str
 
     def __init__(self) -> None:
         name = type(self).__name__
@@ -93,18 +93,18 @@ class StateSchema(metaclass=_Schemas):
 
     def __init_subclass__(cls, **options: Any) -> None:
         from adk_fluent.state.schema_fields import (
-            declared,  # slow to import, and needed only to declare a schema
+            declared_fields,  # slow to import, and needed only to declare a schema
         )
 
         super().__init_subclass__(**options)
         frame = inspect.currentframe()
-        outer = frame.f_back if frame else None  # the class statement's frame, for annotations that are text
+        caller = frame.f_back if frame else None  # the class statement's frame, for annotations that are text
         fields = _inherited(cls)
-        for ref in declared(cls, outer):
+        for ref in declared_fields(cls, caller):
             _check_name(cls, ref)
-            if present := fields.get(ref.name):
-                _check_same(cls, present.ref, ref)
-            fields[ref.name] = Field(ref, present.default if present else _MISSING)
+            if inherited := fields.get(ref.name):
+                _check_same_declaration(cls, inherited.ref, ref)
+            fields[ref.name] = Field(ref, inherited.default if inherited else _MISSING)
         for name, field in fields.items():
             if name in cls.__dict__:
                 fields[name] = field = Field(field.ref, cls.__dict__[name])
@@ -128,11 +128,11 @@ class StateSchema(metaclass=_Schemas):
                 f"{cls.__name__}.bind() takes a context with state, or a dict, not {type(ctx).__name__}."
             )
         bound = object.__new__(cls)
-        place = object.__setattr__
-        place(bound, "_get", get)
+        set_slot = object.__setattr__
+        set_slot(bound, "_get", get)
         read_only = isinstance(state, ReadOnlyState)
-        place(bound, "_set", None if read_only else getattr(state, "__setitem__", None))
-        place(bound, "_via", type(ctx).__name__)
+        set_slot(bound, "_set", None if read_only else getattr(state, "__setitem__", None))
+        set_slot(bound, "_bound_to", type(ctx).__name__)
         return bound
 
     @classmethod
@@ -142,20 +142,20 @@ class StateSchema(metaclass=_Schemas):
 
     def __setattr__(self, name: str, value: object) -> None:
         if not hasattr(type(self), name):
-            raise _unknown(type(self), name)
+            raise _unknown_field(type(self), name)
         object.__setattr__(self, name, value)
 
     def __repr__(self) -> str:
         values = {name: self._get(field.key) for name, field in self._schema.items()}
-        inside = ", ".join(f"{name}={value!r}" for name, value in values.items() if value is not None)
-        return f"{type(self).__name__}({inside})"
+        shown = ", ".join(f"{name}={value!r}" for name, value in values.items() if value is not None)
+        return f"{type(self).__name__}({shown})"
 
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
             if name.startswith("__"):
                 raise AttributeError(name)
-            raise _unknown(type(self), name)
+            raise _unknown_field(type(self), name)
 
 
 class Field:
@@ -184,10 +184,10 @@ class Field:
     def _write(self, bound: StateSchema, value: object) -> None:
         write = bound._set  # pyright: ignore[reportPrivateUsage]  # a field is part of its schema
         if write is None:
-            via = bound._via  # pyright: ignore[reportPrivateUsage]  # a field is part of its schema
+            bound_to = bound._bound_to  # pyright: ignore[reportPrivateUsage]  # a field is part of its schema
             raise ReadOnlyStateError(
-                f"{named(self.ref)} cannot be written here: {via} is read-only. Write it in a tool or a "
-                "callback, or return it from a transform."
+                f"{field_title(self.ref)} cannot be written here: {bound_to} is read-only. Write it in a "
+                "tool or a callback, or return it from a transform."
             )
         write(self.key, value)
 
@@ -197,9 +197,9 @@ class Field:
             return copy.deepcopy(checked)
         if self.ref.allows_none:
             return None
-        raise StateKeyError(f"{named(self.ref)} is not set.{self._elsewhere(bound)}")
+        raise StateKeyError(f"{field_title(self.ref)} is not set.{self._hint(bound)}")
 
-    def _elsewhere(self, bound: StateSchema) -> str:
+    def _hint(self, bound: StateSchema) -> str:
         """A hint for a missing value: the same name in another scope, or a similar key."""
         get = bound._get  # pyright: ignore[reportPrivateUsage]  # a field is part of its schema
         for prefix in PREFIXES.values():
@@ -227,29 +227,30 @@ def defaults_of(schema: type[StateSchema]) -> Mapping[str, Any]:
 
 def _inherited(cls: type[StateSchema]) -> dict[str, Field]:
     """The fields of all parents; a field is the same object in every class that inherits it."""
-    found: dict[str, Field] = {}
+    inherited: dict[str, Field] = {}
     for parent in cls.__bases__:
         if not issubclass(parent, StateSchema):
             continue
         for name, field in parent._schema.items():  # pyright: ignore[reportPrivateUsage]  # of the same class
-            if name in found:
-                _check_same(cls, found[name].ref, field.ref)
+            if name in inherited:
+                _check_same_declaration(cls, inherited[name].ref, field.ref)
             else:
-                found[name] = field
-    return found
+                inherited[name] = field
+    return inherited
 
 
-def _check_same(cls: type[StateSchema], one: StateFieldRef, other: StateFieldRef) -> None:
+def _check_same_declaration(cls: type[StateSchema], first: StateFieldRef, second: StateFieldRef) -> None:
     """Raise an error if two declarations of one field differ."""
-    for what, a, b in (
-        ("scope", one.scope, other.scope),
-        ("type", shown(one.type), shown(other.type)),
-        ("constraints", repr(one.constraints), repr(other.constraints)),
+    for part, first_part, second_part in (
+        ("scope", first.scope, second.scope),
+        ("type", type_text(first.type), type_text(second.type)),
+        ("constraints", repr(first.constraints), repr(second.constraints)),
     ):
-        if a != b:
+        if first_part != second_part:
             raise SchemaCompositionError(
-                f"{cls.__name__}.{one.name} is declared twice with a different {what}: {a} in "
-                f"{_declarer(one)}, {b} in {_declarer(other)}. Rename one of them, or make them equal."
+                f"{cls.__name__}.{first.name} is declared twice with a different {part}: {first_part} in "
+                f"{_declarer(first)}, {second_part} in {_declarer(second)}. Rename one of them, or make them "
+                "equal."
             )
 
 
@@ -258,14 +259,14 @@ def _declarer(ref: StateFieldRef) -> str:
 
 
 def _check_name(cls: type[StateSchema], ref: StateFieldRef) -> None:
-    taken = hasattr(StateSchema, ref.name) or ref.name == "model_config"  # of the model of an answer
-    if taken or ref.name.startswith("__"):
+    is_taken = hasattr(StateSchema, ref.name) or ref.name == "model_config"  # of the model of an answer
+    if is_taken or ref.name.startswith("__"):
         raise SchemaError(f"{cls.__name__}.{ref.name}: StateSchema uses that name itself; choose another.")
 
 
-def _unknown(cls: type[StateSchema], name: str) -> UnknownFieldError:
-    known = cls.fields()
-    near = did_you_mean(name, known)
+def _unknown_field(cls: type[StateSchema], name: str) -> UnknownFieldError:
+    fields = cls.fields()
+    near = did_you_mean(name, fields)
     return UnknownFieldError(
-        f"{cls.__name__} has no field {name!r}.{near} It has {', '.join(known) or 'none'}."
+        f"{cls.__name__} has no field {name!r}.{near} It has {', '.join(fields) or 'none'}."
     )

@@ -19,7 +19,7 @@ from uuid import UUID
 from adk_fluent.errors import SchemaError
 from adk_fluent.ir.frozen import Frozen, frozen
 from adk_fluent.ir.state_keys import Scope, StateFieldRef
-from adk_fluent.state.fidelity import KEPT, loss
+from adk_fluent.state.fidelity import LOSS_REMEDY, loss
 
 
 @frozen
@@ -69,7 +69,7 @@ _CONTAINERS: Final = (
 _VALIDATES_ITSELF: Final = ("__get_pydantic_core_schema__", "__pydantic_core_schema__")
 
 
-def declared(cls: type[Any], frame: FrameType | None) -> list[StateFieldRef]:
+def declared_fields(cls: type[Any], frame: FrameType | None) -> list[StateFieldRef]:
     """The fields that `cls` itself declares, without those of its parents, in order.
 
     Args:
@@ -79,21 +79,20 @@ def declared(cls: type[Any], frame: FrameType | None) -> list[StateFieldRef]:
         SchemaError: an annotation cannot be resolved, has two scopes, or names a type that state would not
             give back as it was.
     """
-    own = inspect.get_annotations(cls)
+    annotations = inspect.get_annotations(cls)
     try:
         # Resolve only the annotations of this class; those of a parent were resolved when it was defined.
-        holder = type(cls.__name__, (), {"__annotations__": own, "__module__": cls.__module__})
+        holder = type(cls.__name__, (), {"__annotations__": annotations, "__module__": cls.__module__})
         module = sys.modules.get(cls.__module__)  # None if the source runs by `exec`
-        known = vars(module) if module else frame.f_globals if frame else {}
+        global_names = vars(module) if module else frame.f_globals if frame else {}
         local_names = dict(frame.f_locals) if frame else {}
-        hints = typing.get_type_hints(holder, known, local_names, include_extras=True)
+        hints = typing.get_type_hints(holder, global_names, local_names, include_extras=True)
     except (NameError, TypeError, SyntaxError, AttributeError) as error:
         raise SchemaError(
             f"{cls.__name__}: an annotation cannot be resolved: {error}. Use types that are defined where "
             "the schema is."
         ) from error
-    annotations = {name: hints[name] for name in own}
-    return [_field(cls, name, hint) for name, hint in annotations.items() if not _is_class_var(hint)]
+    return [_field(cls, name, hints[name]) for name in annotations if not _is_class_var(hints[name])]
 
 
 def _is_class_var(annotation: object) -> bool:
@@ -106,19 +105,19 @@ def _field(cls: type[Any], name: str, annotation: Any) -> StateFieldRef:
         bare, *extras = get_args(annotation)
     scopes = list(dict.fromkeys(extra for extra in extras if isinstance(extra, ScopeMarker)))
     if len(scopes) > 1:
-        both = " and ".join(repr(marker.scope) for marker in scopes)
-        raise SchemaError(f"{cls.__name__}.{name} is in two scopes, {both}. Keep one.")
-    if (part := unsupported(bare)) is not None:
-        shown = getattr(part[0], "__qualname__", None) or repr(part[0])
+        scope_names = " and ".join(repr(marker.scope) for marker in scopes)
+        raise SchemaError(f"{cls.__name__}.{name} is in two scopes, {scope_names}. Keep one.")
+    if (part := unsupported_part(bare)) is not None:
+        part_name = getattr(part[0], "__qualname__", None) or repr(part[0])
         instead = (
             "Before Python 3.12 pydantic needs the TypedDict of typing_extensions."
             if typing.is_typeddict(part[0])
             else "State is stored as JSON: use str, int, float, bool, list, dict, Literal, an Enum, a date, "
             "a Path, a dataclass or a pydantic model."
         )
-        raise SchemaError(f"{cls.__name__}.{name}: state cannot hold {shown}. {instead}")
+        raise SchemaError(f"{cls.__name__}.{name}: state cannot hold {part_name}. {instead}")
     if lost := loss(annotation):
-        raise SchemaError(f"{cls.__name__}.{name}: {lost}. {KEPT}")
+        raise SchemaError(f"{cls.__name__}.{name}: {lost}. {LOSS_REMEDY}")
     producers = [extra.by for extra in extras if isinstance(extra, CapturedBy)]
     return StateFieldRef(
         name=name,
@@ -130,27 +129,27 @@ def _field(cls: type[Any], name: str, annotation: Any) -> StateFieldRef:
     )
 
 
-def unsupported(annotation: Any) -> tuple[object] | None:
+def unsupported_part(annotation: Any) -> tuple[object] | None:
     """The part of a type that session state cannot hold, in a tuple; `None` if it can hold all of it.
 
-    >>> unsupported(dict[str, list[int]])
-    >>> unsupported(list[type])
+    >>> unsupported_part(dict[str, list[int]])
+    >>> unsupported_part(list[type])
     (<class 'type'>,)
     """
     origin = get_origin(annotation)
     if annotation is Any or origin is Literal:
         return None
     if origin is Annotated:
-        return unsupported(get_args(annotation)[0])
+        return unsupported_part(get_args(annotation)[0])
     if isinstance(annotation, NewType):
-        return unsupported(annotation.__supertype__)
+        return unsupported_part(annotation.__supertype__)
     if type(annotation).__name__ == "TypeAliasType":  # `type X = ...`, from Python 3.12 on
-        return unsupported(annotation.__value__)
+        return unsupported_part(annotation.__value__)
     if origin in (Union, types.UnionType) or origin in _CONTAINERS:
-        parts = (unsupported(part) for part in get_args(annotation) if part is not Ellipsis)
+        parts = (unsupported_part(part) for part in get_args(annotation) if part is not Ellipsis)
         return next((part for part in parts if part is not None), None)
     cls: Any = annotation if isinstance(annotation, type) else origin
-    return None if isinstance(cls, type) and _storable(cls) else (annotation,)
+    return None if isinstance(cls, type) and _is_storable(cls) else (annotation,)
 
 
 def _is_typed_dict(cls: Any) -> bool:
@@ -158,7 +157,7 @@ def _is_typed_dict(cls: Any) -> bool:
     return hasattr(cls, "__required_keys__") and (sys.version_info >= (3, 12) or not typing.is_typeddict(cls))
 
 
-def _storable(cls: Any) -> bool:
+def _is_storable(cls: Any) -> bool:
     return (
         cls in _SCALARS
         or cls in _CONTAINERS

@@ -12,11 +12,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import is_dataclass
 from inspect import isabstract, signature
 from types import FunctionType
-from typing import Any, ClassVar, Final, cast
+from typing import Any, ClassVar, Final, Literal, cast
 
 from adk_fluent.errors import ArgumentError
 from adk_fluent.ir.frozen import Frozen, frozen
 from adk_fluent.ir.functions import NO_ACCESS, Access, function_name
+from adk_fluent.ir.keys import ANY_FILE, ArtifactUse
 from adk_fluent.ir.tools import ToolSpec, confirms, tool_access
 
 
@@ -134,6 +135,44 @@ class ToolGroup(Tool):
 
     def __repr__(self) -> str:
         return " | ".join(short(part) for part in self.parts)
+
+
+@frozen
+class ArtifactTool(Frozen):
+    """A tool with which a model saves, loads or lists artifacts; the factories of `A.tool` make it.
+
+    Attributes:
+        kind: `save`, `load` or `list`.
+    """
+
+    kind: Literal["save", "load", "list"]
+
+    def __or__(self, other: object) -> ToolGroup:
+        return together(self, other)
+
+    def __ror__(self, other: object) -> ToolGroup:
+        return together(other, self)
+
+    @property
+    def name(self) -> str:
+        """The name that the model sees."""
+        return _ARTIFACT_TOOLS[self.kind]
+
+    @property
+    def access(self) -> Access:
+        """The state keys that its calls read and write: none."""
+        return NO_ACCESS
+
+    @property
+    def artifact_uses(self) -> tuple[ArtifactUse, ...]:
+        """The possible uses of artifacts: of any artifact, because the model chooses the name."""
+        if self.kind == "save":
+            return (ArtifactUse("saves", ANY_FILE, certain=False),)
+        return (ArtifactUse("reads", ANY_FILE, "optional", certain=False),) if self.kind == "load" else ()
+
+
+_ARTIFACT_TOOLS: Final = {"save": "save_artifact", "load": "load_artifacts", "list": "list_artifacts"}
+"""The kind of an `ArtifactTool` → the name that the model sees."""
 
 
 def together(*tools: object) -> ToolGroup:

@@ -1,7 +1,7 @@
 """Pictures of expressions: Mermaid, SVG, PNG, an HTML page, and an outline in text; none of them needs ADK.
 
 All are pure functions of the IR. `layout` turns a tree into a `Drawing` (see `shapes`), `edge_routing` adds
-the data lines, and `images` writes it; `mermaid` and `outline` need no positions. `styles` has a row for each
+the data lines, and `images` writes it; the `diagrams` in text need no positions. `styles` has a row for each
 node type. Read `to_outline` first, then `to_drawing`. The package may import `inspection` and all below it.
 """
 

@@ -1,5 +1,5 @@
+from adk_fluent.viz.diagrams import to_mermaid as to_mermaid
+from adk_fluent.viz.diagrams import to_outline as to_outline
 from adk_fluent.viz.images import to_png as to_png
 from adk_fluent.viz.images import to_svg as to_svg
-from adk_fluent.viz.mermaid import to_mermaid as to_mermaid
-from adk_fluent.viz.outline import to_outline as to_outline
 from adk_fluent.viz.page import to_html as to_html

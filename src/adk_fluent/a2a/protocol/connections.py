@@ -90,7 +90,7 @@ class Connection:
             self._agents[name] = _agent(name, await self.card(), self.client)
         return self._agents[name]
 
-    def see_off(self, call: Call) -> None:
+    def see_off(self, call: RemoteCall) -> None:
         """Have the server cancel a call that was left, while whoever left it goes on."""
         farewell = asyncio.ensure_future(_farewell(call))
         self._farewells.add(farewell)
@@ -157,7 +157,7 @@ async def connection(node: RemoteAgentNode) -> Connection:
 # --- one call -------------------------------------------------------------------------------------
 
 
-class Call:
+class RemoteCall:
     """One call of a remote agent.
 
     Until the server has said which task it became, what it says next is waited for by a task of its own. So a
@@ -251,7 +251,7 @@ class Call:
                 self._waiting = None
 
 
-async def _farewell(call: Call) -> None:
+async def _farewell(call: RemoteCall) -> None:
     try:
         await call.farewell(FAREWELL)
     except asyncio.CancelledError:  # the event loop ends; connections close after its tasks
@@ -260,7 +260,7 @@ async def _farewell(call: Call) -> None:
         raise
 
 
-_calling: ContextVar[Call] = ContextVar("_calling")
+_calling: ContextVar[RemoteCall] = ContextVar("_calling")
 
 
 class Watched:
@@ -279,7 +279,7 @@ class Watched:
         return call.hear(self._client.send_message(*arguments, **options))
 
 
-async def agent_for(node: RemoteAgentNode, call: Call, at: Connection) -> RemoteA2aAgent:
+async def agent_for(node: RemoteAgentNode, call: RemoteCall, at: Connection) -> RemoteA2aAgent:
     """ADK's agent, which makes this call next.
 
     Raises:

@@ -7,48 +7,7 @@ to the artifact service, so it touches no file itself.
 
 from __future__ import annotations
 
-from adk_fluent.artifacts.operations.base import (
-    OPERATIONS,
-    ArtifactOperation,
-    AsCsv,
-    AsJson,
-    AsText,
-    ConditionalOperations,
-    FromCsv,
-    FromJson,
-    FromMarkdown,
-    Stored,
-)
-from adk_fluent.artifacts.operations.files import (
-    Delete,
-    List,
-    Load,
-    Publish,
-    PublishMany,
-    Save,
-    Snapshot,
-    SnapshotMany,
-    Version,
-)
+from adk_fluent.artifacts.operations import files
+from adk_fluent.artifacts.operations.base import OPERATIONS, ArtifactOperation, ConditionalOperations, Stored
 
-__all__ = [
-    "OPERATIONS",
-    "ArtifactOperation",
-    "AsCsv",
-    "AsJson",
-    "AsText",
-    "ConditionalOperations",
-    "Delete",
-    "FromCsv",
-    "FromJson",
-    "FromMarkdown",
-    "List",
-    "Load",
-    "Publish",
-    "PublishMany",
-    "Save",
-    "Snapshot",
-    "SnapshotMany",
-    "Stored",
-    "Version",
-]
+__all__ = ["OPERATIONS", "ArtifactOperation", "ConditionalOperations", "Stored", "files"]

@@ -1,25 +1,17 @@
-"""The operations that save, load, list and delete artifacts."""
+"""The operations that save, load, list and delete artifacts, and those that convert a value in the state.
+
+`as_json`, `from_json` and the like replace a state value by another form of it, before it is saved or after
+it is loaded.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
-from adk_fluent.artifacts import requests
-from adk_fluent.artifacts.filenames import name_reads, resolved_name, use_of
-from adk_fluent.artifacts.formats import KINDS, Unfit, content_of, value_of
-from adk_fluent.artifacts.operations.base import (
-    ArtifactOperation,
-    Content,
-    Filename,
-    Key,
-    Metadata,
-    Mime,
-    Pairs,
-    VersionNumber,
-    operation_at,
-)
-from adk_fluent.artifacts.requests import File, Work
+from adk_fluent.artifacts import formats, requests
+from adk_fluent.artifacts.operations.base import ArtifactOperation, operation_at
+from adk_fluent.artifacts.requests import File, Work, name_reads, resolved_name, use_of
 from adk_fluent.errors import ArtifactError
 from adk_fluent.ir.frozen import frozen
 from adk_fluent.ir.keys import ArtifactUse, KeyRead, KeyReads, Use
@@ -35,8 +27,8 @@ def _filled(value: object, filename: str, mime: str | None, who: str, what: str)
         ArtifactError: the value cannot be written as that type; `who` and `what` start the message.
     """
     try:
-        return content_of(value, filename, mime)
-    except Unfit as error:
+        return formats.content_of(value, filename, mime)
+    except formats.Unfit as error:
         raise ArtifactError(f"{who}: {what} {error}.") from error
 
 
@@ -47,8 +39,8 @@ def _read(file: File, decode: str, who: str, filename: str) -> Any:
         ArtifactError: the content does not have the form `decode`.
     """
     try:
-        return value_of(file, decode)
-    except Unfit as error:
+        return formats.value_of(file, decode)
+    except formats.Unfit as error:
         raise ArtifactError(f"{who}: {filename!r} {error}.") from error
 
 
@@ -56,7 +48,7 @@ class _OfOne(ArtifactOperation):
     """Base of the operations on one artifact."""
 
     use: ClassVar[Use] = "reads"
-    filename: Filename
+    filename: str
 
     def _reading(self) -> KeyReads:
         return name_reads(self.filename)
@@ -74,10 +66,10 @@ class Publish(_OfOne):
 
     name: ClassVar[str] = "publish"
     use: ClassVar[Use] = "saves"
-    filename: Filename
-    key: Key
-    mime: Mime = None
-    metadata: Metadata = ()
+    filename: str
+    key: str
+    mime: str | None = None
+    metadata: tuple[tuple[str, Any], ...] = ()
 
     def work(self, state: StateView) -> Work:
         who = operation_at(state, self.name)
@@ -104,7 +96,7 @@ class PublishMany(ArtifactOperation):
     """Saves several state values, each as an artifact; it saves none if one of them cannot be saved."""
 
     name: ClassVar[str] = "publish_many"
-    pairs: Pairs
+    pairs: tuple[tuple[str, str], ...]
 
     def work(self, state: StateView) -> Work:
         who = operation_at(state, self.name)
@@ -139,10 +131,10 @@ class Save(_OfOne):
 
     name: ClassVar[str] = "save"
     use: ClassVar[Use] = "saves"
-    filename: Filename
-    content: Content
-    mime: Mime = None
-    metadata: Metadata = ()
+    filename: str
+    content: Any
+    mime: str | None = None
+    metadata: tuple[tuple[str, Any], ...] = ()
 
     def work(self, state: StateView) -> Work:
         who = operation_at(state, self.name)
@@ -164,9 +156,9 @@ class Snapshot(_OfOne):
     """Copies an artifact into the state."""
 
     name: ClassVar[str] = "snapshot"
-    filename: Filename
-    key: Key
-    version: VersionNumber = None
+    filename: str
+    key: str
+    version: int | None = None
     decode: str = "text"
 
     def work(self, state: StateView) -> Work:
@@ -176,7 +168,7 @@ class Snapshot(_OfOne):
         return {self.key: _read(file, self.decode, who, filename)}
 
     def _doing(self) -> Iterable[Effect]:
-        return (Writes(self.key, KINDS.get(self.decode, str)),)
+        return (Writes(self.key, formats.KINDS.get(self.decode, str)),)
 
     @property
     def wording(self) -> str:
@@ -195,7 +187,7 @@ class SnapshotMany(ArtifactOperation):
     """Copies several artifacts into the state; it writes none if one of them is missing."""
 
     name: ClassVar[str] = "snapshot_many"
-    pairs: Pairs
+    pairs: tuple[tuple[str, str], ...]
 
     def work(self, state: StateView) -> Work:
         who = operation_at(state, self.name)
@@ -227,7 +219,7 @@ class List(ArtifactOperation):
     """Writes the names of all artifacts of the session and of the user to a state key."""
 
     name: ClassVar[str] = "list"
-    key: Key
+    key: str
 
     def work(self, state: StateView) -> Work:
         return {self.key: (yield requests.ListFiles())}
@@ -245,8 +237,8 @@ class Version(_OfOne):
     """Writes the number of an artifact's latest version to a state key."""
 
     name: ClassVar[str] = "version"
-    filename: Filename
-    key: Key
+    filename: str
+    key: str
 
     def work(self, state: StateView) -> Work:
         filename = resolved_name(self.filename, state, operation_at(state, self.name))
@@ -266,7 +258,7 @@ class Delete(_OfOne):
 
     name: ClassVar[str] = "delete"
     use: ClassVar[Use] = "deletes"
-    filename: Filename
+    filename: str
 
     def work(self, state: StateView) -> Work:
         yield requests.DeleteFile(resolved_name(self.filename, state, operation_at(state, self.name)))
@@ -275,3 +267,122 @@ class Delete(_OfOne):
     @property
     def wording(self) -> str:
         return f"delete {self.filename}"
+
+
+# --- operations that convert a state value ---------------------------------------------------------
+
+
+class _InPlace(ArtifactOperation):
+    """Replaces the value at a key by another form of it."""
+
+    takes: ClassVar[object] = None
+    """The type that the value must have; `None` for any type."""
+    gives: ClassVar[object] = str
+    """The type of the new value; `None` if only a run shows it."""
+    key: str
+
+    def converted(self, value: Any) -> object:
+        """Convert the value.
+
+        Raises:
+            Unfit: the value has the wrong shape.
+        """
+        return value
+
+    def work(self, state: StateView) -> Work:
+        yield from ()
+        value = value_at(state, self.key, operation_at(state, self.name))
+        try:
+            return {self.key: self.converted(value)}
+        except formats.Unfit as error:
+            who = operation_at(state, f"{self.name}({self.key!r})")
+            raise ArtifactError(f"{who}: the value {error}.") from error
+
+    def _reading(self) -> KeyReads:
+        yield KeyRead(self.key, "artifact", type=self.takes)
+
+    def _doing(self) -> Iterable[Effect]:
+        return (Needs(self.key), Writes(self.key, self.gives, (self.key,)))
+
+    @property
+    def wording(self) -> str:
+        return f"{self.key} {self.name.replace('_', ' ')}"
+
+
+def _of_text(value: object, convert: Callable[[str], object]) -> object:
+    if not isinstance(value, str):
+        raise formats.Unfit(f"is no text but {type(value).__name__} {value!r:.40}")
+    return convert(value)
+
+
+@frozen
+class AsJson(_InPlace):
+    """Replaces a value by JSON text."""
+
+    name: ClassVar[str] = "as_json"
+    key: str
+
+    def converted(self, value: Any) -> object:
+        return formats.to_json(value)
+
+
+@frozen
+class AsCsv(_InPlace):
+    """Replaces a list of dicts by CSV text."""
+
+    name: ClassVar[str] = "as_csv"
+    takes: ClassVar[object] = list
+    key: str
+
+    def converted(self, value: Any) -> object:
+        return formats.to_csv(value)
+
+
+@frozen
+class AsText(_InPlace):
+    """Replaces a value by plain text."""
+
+    name: ClassVar[str] = "as_text"
+    key: str
+
+    def converted(self, value: Any) -> object:
+        return formats.to_text(value)
+
+
+@frozen
+class FromJson(_InPlace):
+    """Replaces JSON text by the value that it holds."""
+
+    name: ClassVar[str] = "from_json"
+    takes: ClassVar[object] = str
+    gives: ClassVar[object] = None
+    key: str
+
+    def converted(self, value: Any) -> object:
+        return _of_text(value, formats.from_json)
+
+
+@frozen
+class FromCsv(_InPlace):
+    """Replaces CSV text by a list of dicts."""
+
+    name: ClassVar[str] = "from_csv"
+    takes: ClassVar[object] = str
+    gives: ClassVar[object] = list
+    key: str
+
+    def converted(self, value: Any) -> object:
+        return _of_text(value, formats.from_csv)
+
+
+@frozen
+class FromMarkdown(_InPlace):
+    """Replaces Markdown text by a dict of its sections."""
+
+    name: ClassVar[str] = "from_markdown"
+    takes: ClassVar[object] = str
+    gives: ClassVar[object] = dict
+    key: str
+
+    def converted(self, value: Any) -> object:
+        return _of_text(value, formats.from_markdown)

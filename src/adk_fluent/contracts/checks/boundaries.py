@@ -15,8 +15,8 @@ from adk_fluent.ir.nodes import agent_of
 from adk_fluent.ir.state_keys import is_temporary
 from adk_fluent.ir.tools import agents_inside
 from adk_fluent.spelling import Spelling
+from adk_fluent.state.delta import is_plain
 from adk_fluent.state.effects import effects_of
-from adk_fluent.state.plain_data import is_plain
 
 # --- execution boundaries -------------------------------------------------------------------------
 

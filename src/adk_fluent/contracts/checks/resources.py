@@ -15,7 +15,7 @@ from adk_fluent.errors import ResourceError
 from adk_fluent.ir.base import Node, walk
 from adk_fluent.ir.functions import function_name
 from adk_fluent.ir.nodes import agent_of
-from adk_fluent.ir.resources import Call, lacking, taken_twice, wanted
+from adk_fluent.ir.resources import UserCall, lacking, taken_twice, wanted
 from adk_fluent.ir.tools import ToolSpec, agents_inside, innermost
 from adk_fluent.spelling import did_you_mean
 
@@ -98,7 +98,9 @@ def missing_resources(
             pending.extend((child, given) for child in reversed(children))
 
 
-def _of_node(node: Node, calls: Iterable[Call], name: str, given: Mapping[str, object]) -> Iterator[Refusal]:
+def _of_node(
+    node: Node, calls: Iterable[UserCall], name: str, given: Mapping[str, object]
+) -> Iterator[Refusal]:
     for call in calls:
         if call.function is not None and (parameter := lacking(call, given)) is not None:
             hint = _hint(parameter, name, given) if call.injected else _RECEIVERS

@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 from adk_fluent.distributed.crossing import Crossing, Happened
 from adk_fluent.distributed.formats import VERSION, check_version
 from adk_fluent.errors import SerializationError
-from adk_fluent.state.plain_data import Typed
+from adk_fluent.state.delta import Typed
 
 _FORMAT: Final = "adk-fluent/crossing"
 _NAMES: Final = ("segment", "ir_hash", "run_id", "user_id", "session_id")

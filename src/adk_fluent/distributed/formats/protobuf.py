@@ -13,7 +13,7 @@ from google.protobuf.message import DecodeError
 from adk_fluent.distributed.crossing import Crossing, Happened
 from adk_fluent.distributed.formats import VERSION, check_version
 from adk_fluent.errors import SerializationError
-from adk_fluent.state.plain_data import Typed
+from adk_fluent.state.delta import Typed
 
 PACKAGE: Final = "adk_fluent.distributed.v1"
 _MOST: Final = 2**63

@@ -27,7 +27,7 @@ from adk_fluent.ir.keys import (
     silent,
     uses_in,
 )
-from adk_fluent.ir.resources import Call
+from adk_fluent.ir.resources import UserCall
 from adk_fluent.ir.state_keys import Sightings, StateFieldRef
 from adk_fluent.ir.tools import ToolSpec, innermost, pauses, signs_in, tool_access, tool_reads
 
@@ -174,21 +174,21 @@ class AgentNode(ParentNode, AgentFields):  # pyright: ignore[reportIncompatibleV
             if access(function) == UNKNOWN_ACCESS:
                 yield from (KeyRead(one.key, what, one.softened, where=one.where) for one in seen.reads)
 
-    def calls(self) -> Iterable[Call]:
+    def calls(self) -> Iterable[UserCall]:
         given = self.given
         if _CALLING.isdisjoint(given) and type(given.get("instruction", "")) is str:
             return ()  # as most agents
         return self._calls()
 
-    def _calls(self) -> Iterator[Call]:
+    def _calls(self) -> Iterator[UserCall]:
         given = self.given
         for provider in self._instructions:
             if callable(provider) and not isinstance(provider, InstructionSpec):
-                yield Call(provider, "its instruction", injected=False)
+                yield UserCall(provider, "its instruction", injected=False)
         if not CALLBACK_FIELDS.isdisjoint(given):
             for field, told in CALLBACKS.items():
                 what = f"its {field.removesuffix('_callback')}()"
-                yield from (Call(fn, what, told) for fn in given.get(field, ()))
+                yield from (UserCall(fn, what, told) for fn in given.get(field, ()))
 
     def artifact_uses(self) -> Iterator[ArtifactUse]:
         yield from uses_in(self.templates)

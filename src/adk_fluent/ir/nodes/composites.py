@@ -13,7 +13,7 @@ from adk_fluent.ir.frozen import kept
 from adk_fluent.ir.functions import access
 from adk_fluent.ir.keys import KeyRead, KeyReads, declared, given_keys, silent
 from adk_fluent.ir.predicates import Match, Predicate
-from adk_fluent.ir.resources import Call
+from adk_fluent.ir.resources import UserCall
 from adk_fluent.ir.state_keys import StateFieldRef
 
 NO_LIMIT: Final = 1_000_000
@@ -60,8 +60,8 @@ class LoopNode(ParentNode, LoopFields):  # pyright: ignore[reportIncompatibleVar
     def runs(self) -> execution.Repeated:  # pyright: ignore[reportIncompatibleVariableOverride]  # as a property
         return execution.Repeated(self.max_iterations, self.until)
 
-    def calls(self) -> Iterable[Call]:
-        yield Call(self.until, "its until()")
+    def calls(self) -> Iterable[UserCall]:
+        yield UserCall(self.until, "its until()")
 
     def key_reads(self) -> KeyReads:
         return declared([self.until], "until", "tolerant")
@@ -104,8 +104,8 @@ class RouteNode(Node):
     def may_be_skipped(self) -> bool:
         return self.key is None and self.default is None
 
-    def calls(self) -> Iterable[Call]:
-        return (Call(test, "its test") for test, _ in self.rules if not isinstance(test, Match))
+    def calls(self) -> Iterable[UserCall]:
+        return (UserCall(test, "its test") for test, _ in self.rules if not isinstance(test, Match))
 
     def key_reads(self) -> KeyReads:
         tests = [test for test, _ in self.rules]

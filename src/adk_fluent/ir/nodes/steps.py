@@ -21,7 +21,7 @@ from adk_fluent.ir.keys import (
     uses_in,
 )
 from adk_fluent.ir.predicates import Predicate, StateView
-from adk_fluent.ir.resources import Call
+from adk_fluent.ir.resources import UserCall
 from adk_fluent.ir.state_keys import NO_SIGHTINGS, Sightings
 
 Changes = Mapping[str, Any] | None
@@ -102,9 +102,9 @@ class TransformNode(Node):
         hint = getattr(self.fn, "step_label", None)
         return hint if isinstance(hint, str) else function_name(self.fn, "transform")
 
-    def calls(self) -> Iterable[Call]:
+    def calls(self) -> Iterable[UserCall]:
         fn = self.fn
-        return fn.calls() if isinstance(fn, TransformSpec) else iter((Call(fn, "its function"),))
+        return fn.calls() if isinstance(fn, TransformSpec) else iter((UserCall(fn, "its function"),))
 
     def key_reads(self) -> KeyReads:
         fn = self.fn
@@ -187,8 +187,8 @@ class GateNode(Node):
     def may_pause(self) -> bool:
         return True
 
-    def calls(self) -> Iterable[Call]:
-        yield Call(self.predicate, "its predicate")
+    def calls(self) -> Iterable[UserCall]:
+        yield UserCall(self.predicate, "its predicate")
 
     def key_reads(self) -> KeyReads:
         yield from declared([self.predicate], "predicate")
@@ -224,8 +224,8 @@ class TapNode(Node):
     def label(self) -> str:
         return function_name(self.fn, "tap")
 
-    def calls(self) -> Iterable[Call]:
-        yield Call(self.fn, "its function")
+    def calls(self) -> Iterable[UserCall]:
+        yield UserCall(self.fn, "its function")
 
     def key_reads(self) -> KeyReads:
         return declared([self.fn], "function")
@@ -250,8 +250,8 @@ class TransferNode(Node):
     def label(self) -> str:
         return f"to_{self.target}"
 
-    def calls(self) -> Iterable[Call]:
-        yield Call(self.condition, "its condition")
+    def calls(self) -> Iterable[UserCall]:
+        yield UserCall(self.condition, "its condition")
 
     def key_reads(self) -> KeyReads:
         return declared([self.condition], "predicate")
@@ -275,7 +275,7 @@ class ArtifactNode(Node):
     def label(self) -> str:
         return self.operation.step_label
 
-    def calls(self) -> Iterable[Call]:
+    def calls(self) -> Iterable[UserCall]:
         return self.operation.calls()
 
     def key_reads(self) -> KeyReads:

@@ -15,28 +15,14 @@ from adk_fluent.ir.functions import NO_ACCESS, Access, function_name, source_is_
 from adk_fluent.ir.keys import KeyRead, KeyReads, Level
 from adk_fluent.ir.nodes import TransformNode
 from adk_fluent.ir.predicates import StateView, lost
-from adk_fluent.ir.resources import Call
-from adk_fluent.state.delta import ReadOnlyState, changes, differing
+from adk_fluent.ir.resources import UserCall
+from adk_fluent.state.delta import ReadOnlyState, changes, without_unchanged
 from adk_fluent.state.effects import Effect, OneOf, Packs, Unpacks
 
 Changes = Mapping[str, Any]
 
-# The types of operations' fields. A field's name says what it is for; these names say what it holds.
-Key = str
-Keys = tuple[str, ...]
-KeySet = frozenset[str]
-Pairs = tuple[tuple[str, str], ...]
-Constants = tuple[tuple[str, Any], ...]
-Number = int | float
-Text = str
-ValueFn = Callable[[Any], Any]
-Combine = Callable[..., Any] | None
-Computed = tuple[tuple[str, Callable[[StateView], Any]], ...]
-Steps = tuple[TransformNode, ...]
-Cases = tuple[tuple[str, tuple[TransformNode, ...]], ...]
-
-_put: Final = object.__setattr__
-Found = TypeVar("Found")
+_set_slot: Final = object.__setattr__
+Result = TypeVar("Result")
 
 
 class Described(TransformSpec):
@@ -86,7 +72,7 @@ class Described(TransformSpec):
     def access(self) -> Access:
         return self._once("_access", self._touched)
 
-    def _once(self, slot: str, find: Callable[[], Found]) -> Found:
+    def _once(self, slot: str, find: Callable[[], Result]) -> Result:
         """Compute something once, and keep it in a slot.
 
         While `source_unread` is active the result differs, because it is for the stored form, so it is not
@@ -95,10 +81,10 @@ class Described(TransformSpec):
         if not source_is_read():
             return find()
         try:
-            return cast(Found, getattr(self, slot))
+            return cast(Result, getattr(self, slot))
         except AttributeError:
-            _put(self, slot, found := find())
-            return found
+            _set_slot(self, slot, result := find())
+            return result
 
     def _touched(self) -> Access:
         reads = [read.key for read in self.reads if read.via != "removal"]
@@ -109,18 +95,18 @@ class Described(TransformSpec):
             writes += effect.writes
             reads_known = reads_known and effect.reads_known
             writes_known = writes_known and effect.writes_known
-        own = Access(frozenset(reads), frozenset(writes), reads_known, writes_known)
+        touched = Access(frozenset(reads), frozenset(writes), reads_known, writes_known)
         for effect in self.effects:
             for part in effect.parts:
-                own |= part.access
-        return own
+                touched |= part.access
+        return touched
 
-    def calls(self) -> Iterator[Call]:
+    def calls(self) -> Iterator[UserCall]:
         for function in self.functions:
-            yield Call(function, "its function", injected=False)
+            yield UserCall(function, "its function", injected=False)
         for effect in self.effects:
             if isinstance(effect, OneOf):
-                yield from (Call(test, "its condition", injected=False) for test, _ in effect.ways)
+                yield from (UserCall(test, "its condition", injected=False) for test, _ in effect.ways)
             for part in effect.parts:
                 yield from (call._replace(injected=False) for call in part.calls())
 
@@ -132,7 +118,7 @@ class Described(TransformSpec):
 class StateOperation(Described):
     """Base of the `S` operations: a function from the state to its changes (`__call__`)."""
 
-    elsewhere: ClassVar[frozenset[str]] = frozenset()
+    left_out: ClassVar[frozenset[str]] = frozenset()
     """The fields that its stored form leaves out, because the stored node has them already."""
 
     def __init_subclass__(cls) -> None:
@@ -145,7 +131,7 @@ class StateOperation(Described):
     # --- the stored form --------------------------------------------------------------------------
 
     def as_stored(self) -> Operation:
-        fields = (field for field in self._defaults if field not in self.elsewhere)
+        fields = (field for field in self._defaults if field not in self.left_out)
         with source_unread():
             touched = self.replace().access
         return Operation(self.name, tuple((field, getattr(self, field)) for field in fields), touched)
@@ -179,38 +165,38 @@ class Operation(Frozen):
     @classmethod
     def from_stored(cls, values: Mapping[str, Any]) -> StateOperation:
         stored = cls(**values)
-        found = OPERATIONS.get(stored.name)
-        if found is None:
+        operation = OPERATIONS.get(stored.name)
+        if operation is None:
             raise ValueError(f"S has no operation {stored.name!r}")
-        return found.restored(dict(stored.params), stored.access)
+        return operation.restored(dict(stored.params), stored.access)
 
 
 # --- shared by the operations ---------------------------------------------------------------------
 
 
-def each(keys: Iterable[str], level: Level = "required", type: object = None) -> KeyReads:
+def key_reads(keys: Iterable[str], level: Level = "required", type: object = None) -> KeyReads:
     """The reads of several keys, in a stable order."""
     return (KeyRead(key, "operation", level, type) for key in sorted(set(keys)))
 
 
-def value_at(state: StateView, key: str, who: str) -> Any:
+def value_at(state: StateView, key: str, operation: str) -> Any:
     """The value of a required key.
 
     Args:
-        who: the operation that needs it, for the message: `S.transform`.
+        operation: the operation that needs it, for the message: `S.transform`.
 
     Raises:
         MissingKeyError: the key is not set.
     """
     if key not in state:
         raise MissingKeyError(
-            f"{who} needs state key {key!r}, which is not set."
+            f"{operation} needs state key {key!r}, which is not set."
             + (lost(state, key) or " Write it before, or put S.default in front.")
         )
     return state[key]
 
 
-def chained(state: StateView, steps: Iterable[TransformNode]) -> dict[str, Any]:
+def chain_changes(state: StateView, steps: Iterable[TransformNode]) -> dict[str, Any]:
     """The changes of several transforms in sequence, each applied to the result of the one before."""
     total: dict[str, Any] = {}
     for step in steps:
@@ -241,18 +227,18 @@ def changes_of(node: Node, state: StateView) -> dict[str, Any]:
     total: dict[str, Any] = {}
     for step in cast("tuple[TransformNode, ...]", steps):
         before = view.over(total)
-        total |= changes(step, _at_once(step, step.fn(before)), before)
-    return differing(total, view)
+        total |= changes(step, _plain_result(step, step.fn(before)), before)
+    return without_unchanged(total, view)
 
 
-def _at_once(step: TransformNode, result: object) -> object:
+def _plain_result(step: TransformNode, result: object) -> object:
     """Return the result of a step's function, or raise an error if it must be awaited."""
     if not inspect.isawaitable(result):
         return result
     if inspect.iscoroutine(result):
         result.close()
-    called = step.fn.functions[0] if isinstance(step.fn, StateOperation) else step.fn
-    name = function_name(called, "fn")
+    function = step.fn.functions[0] if isinstance(step.fn, StateOperation) else step.fn
+    name = function_name(function, "fn")
     raise TransformError(
         f"Transform {step.name or step.label!r} is async, and nothing awaits it here. Call the function by "
         f"itself, await {name}(state), or run the step."

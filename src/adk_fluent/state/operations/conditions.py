@@ -13,22 +13,13 @@ from adk_fluent.errors import StateGuardError, TransformError
 from adk_fluent.ir.frozen import frozen
 from adk_fluent.ir.functions import Access
 from adk_fluent.ir.keys import KeyRead, KeyReads, declared
+from adk_fluent.ir.nodes import TransformNode
 from adk_fluent.ir.predicates import Match, Predicate, StateView, holds, lost
 from adk_fluent.ir.state_keys import takes_none
 from adk_fluent.state.delta import changes, detached
 from adk_fluent.state.effects import AtOnce, Effect, Holds, Needs, OneOf
 from adk_fluent.state.field_types import at_path, by_either_name
-from adk_fluent.state.operations.base import (
-    Cases,
-    Changes,
-    Key,
-    Keys,
-    StateOperation,
-    Steps,
-    Text,
-    chained,
-    each,
-)
+from adk_fluent.state.operations.base import Changes, StateOperation, chain_changes, key_reads
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
@@ -41,7 +32,7 @@ class Guard(StateOperation):
 
     name: ClassVar[str] = "guard"
     test: Predicate
-    message: Text
+    message: str
 
     def __call__(self, state: StateView) -> Changes:
         if not holds(self.test, state, "S.guard"):
@@ -64,7 +55,7 @@ class Require(StateOperation):
     """Raises an error if one of these keys is absent."""
 
     name: ClassVar[str] = "require"
-    keys: Keys
+    keys: tuple[str, ...]
 
     def __call__(self, state: StateView) -> Changes:
         if missing := [key for key in self.keys if key not in state]:
@@ -75,7 +66,7 @@ class Require(StateOperation):
         return {}
 
     def _reading(self) -> KeyReads:
-        return each(self.keys, "tolerant")
+        return key_reads(self.keys, "tolerant")
 
     def _doing(self) -> Iterable[Effect]:
         return map(Needs, self.keys)
@@ -91,14 +82,14 @@ class Validate(StateOperation):
     def __call__(self, state: StateView) -> Changes:
         model = self.model
         values = {key: state[key] for key in model.model_fields if key in state}
-        error = _misfit(model, values)
+        error = _validation_error(model, values)
         if error is None:
             return {}
         problems = error.errors()
         # `None` in state means absent, so an absent key counts as `None` if the model allows that.
         if missing := {problem["loc"]: problem for problem in problems if problem["type"] == "missing"}:
-            left = _misfit(model, _with_none(values, missing))
-            problems = [missing.get(p["loc"], p) for p in left.errors()] if left else []
+            remaining = _validation_error(model, _with_none(values, missing))
+            problems = [missing.get(p["loc"], p) for p in remaining.errors()] if remaining else []
         if problems:
             where = ".".join(map(str, problems[0]["loc"])) or model.__name__
             raise StateGuardError(
@@ -109,18 +100,18 @@ class Validate(StateOperation):
 
     def _reading(self) -> KeyReads:
         for name, field in self.model.model_fields.items():
-            yield KeyRead(name, "operation", "tolerant" if _must_be_there(field) else "optional")
+            yield KeyRead(name, "operation", "tolerant" if _is_required(field) else "optional")
 
     def _doing(self) -> Iterable[Effect]:
-        return (Needs(name) for name, field in self.model.model_fields.items() if _must_be_there(field))
+        return (Needs(name) for name, field in self.model.model_fields.items() if _is_required(field))
 
 
-def _must_be_there(field: FieldInfo) -> bool:
+def _is_required(field: FieldInfo) -> bool:
     """True if a field has no default and its type does not allow `None`, which in state means absent."""
     return field.is_required() and not takes_none(field.annotation)
 
 
-def _misfit(model: type[BaseModel], values: Mapping[str, Any]) -> ValidationError | None:
+def _validation_error(model: type[BaseModel], values: Mapping[str, Any]) -> ValidationError | None:
     """The error for values that do not match a model; `None` if they match."""
     from pydantic import ValidationError
 
@@ -145,8 +136,8 @@ class Log(StateOperation):
     """Logs these keys, or the whole state."""
 
     name: ClassVar[str] = "log"
-    keys: Keys
-    label: Text
+    keys: tuple[str, ...]
+    label: str
 
     def __call__(self, state: StateView) -> Changes:
         import logging  # only a run needs it
@@ -156,7 +147,7 @@ class Log(StateOperation):
         return {}
 
     def _reading(self) -> KeyReads:
-        return each(self.keys, "tolerant")
+        return key_reads(self.keys, "tolerant")
 
     def _touched(self) -> Access:
         return Access(frozenset(self.keys), reads_known=bool(self.keys))
@@ -175,10 +166,10 @@ class ConditionalTransform(StateOperation):
 
     name: ClassVar[str] = "when"
     test: Predicate
-    steps: Steps
+    steps: tuple[TransformNode, ...]
 
     def __call__(self, state: StateView) -> Changes:
-        return chained(state, self.steps) if holds(self.test, state, "S.when") else {}
+        return chain_changes(state, self.steps) if holds(self.test, state, "S.when") else {}
 
     def _reading(self) -> KeyReads:
         return declared([self.test], "operation", "tolerant")
@@ -192,17 +183,17 @@ class Branch(StateOperation):
     """Runs the transforms of the case that the value of a key names; nothing if there is no such case."""
 
     name: ClassVar[str] = "branch"
-    key: Key
-    cases: Cases
+    key: str
+    cases: tuple[tuple[str, tuple[TransformNode, ...]], ...]
 
     def __call__(self, state: StateView) -> Changes:
         if (value := state.get(self.key)) is None:
             return {}
         label = value.strip() if isinstance(value, str) else str(value)
-        return chained(state, next((steps for case, steps in self.cases if case == label), ()))
+        return chain_changes(state, next((steps for case, steps in self.cases if case == label), ()))
 
     def _reading(self) -> KeyReads:
-        return each((self.key,))
+        return key_reads((self.key,))
 
     def _doing(self) -> Iterable[Effect]:
         return (OneOf(tuple((Match(self.key, "eq", case), steps) for case, steps in self.cases)),)
@@ -216,24 +207,24 @@ class Together(StateOperation):
     """
 
     name: ClassVar[str] = "together"
-    steps: Steps
+    steps: tuple[TransformNode, ...]
 
     def __call__(self, state: StateView) -> Changes:
         deltas: dict[str, Any] = {}
         removed: dict[str, None] = {}
-        moved: dict[str, Any] = {}
+        renamed: dict[str, Any] = {}
         for step in self.steps:
             delta = changes(step, step.fn(state), state)
             if step.semantics != "merge":
                 removed |= {key: None for key, value in delta.items() if value is None}
-                moved |= {key: value for key, value in delta.items() if value is not None}
+                renamed |= {key: value for key, value in delta.items() if value is not None}
                 continue
             if clash := deltas.keys() & delta.keys():
                 raise TransformError(
                     f"Two transforms joined by + both write {min(clash)!r}; chain them with >>."
                 )
             deltas |= delta
-        return deltas | removed | moved
+        return deltas | removed | renamed
 
     def _reading(self) -> KeyReads:
         return (read for step in self.steps for read in declared([step.fn], "operation"))

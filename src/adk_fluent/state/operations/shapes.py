@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, Self, cast
 
 from adk_fluent.errors import TransformError
@@ -16,17 +16,7 @@ from adk_fluent.ir.keys import KeyRead, KeyReads
 from adk_fluent.ir.predicates import StateView
 from adk_fluent.ir.state_keys import is_session_scoped
 from adk_fluent.state.effects import Copies, Effect, Keeps, Needs, Packs, Removes, Unpacks, Writes
-from adk_fluent.state.operations.base import (
-    Changes,
-    Key,
-    Keys,
-    KeySet,
-    Pairs,
-    StateOperation,
-    ValueFn,
-    each,
-    value_at,
-)
+from adk_fluent.state.operations.base import Changes, StateOperation, key_reads, value_at
 
 
 @frozen
@@ -35,14 +25,14 @@ class Pick(StateOperation):
 
     name: ClassVar[str] = "pick"
     semantics: ClassVar[Semantics] = "replace_session"
-    keys: Keys
+    keys: tuple[str, ...]
 
     def __call__(self, state: StateView) -> Changes:
         removed = {key: None for key in state if is_session_scoped(key) and key not in self.keys}
         return {**removed, **{key: state[key] for key in self.keys if key in state}}
 
     def _reading(self) -> KeyReads:
-        return each(self.keys, "lenient")
+        return key_reads(self.keys, "lenient")
 
     def _doing(self) -> Iterable[Effect]:
         return (Keeps(self.keys),)
@@ -54,8 +44,8 @@ class Drop(StateOperation):
 
     name: ClassVar[str] = "drop"
     semantics: ClassVar[Semantics] = "delete_keys"
-    elsewhere: ClassVar[frozenset[str]] = frozenset({"keys"})  # the stored node has them in `affected_keys`
-    keys: KeySet = frozenset()
+    left_out: ClassVar[frozenset[str]] = frozenset({"keys"})  # the stored node has them in `affected_keys`
+    keys: frozenset[str] = frozenset()
 
     def __call__(self, state: StateView) -> Changes:
         return {key: None for key in sorted(self.keys) if is_session_scoped(key)}
@@ -80,14 +70,14 @@ class Rename(StateOperation):
 
     name: ClassVar[str] = "rename"
     semantics: ClassVar[Semantics] = "delete_keys"
-    pairs: Pairs
+    pairs: tuple[tuple[str, str], ...]
 
     def __call__(self, state: StateView) -> Changes:
         removed = {old: None for old, _ in self.pairs if is_session_scoped(old)}
         return {**removed, **{new: state[old] for old, new in self.pairs if old in state}}
 
     def _reading(self) -> KeyReads:
-        return each((old for old, _ in self.pairs), "lenient")
+        return key_reads((old for old, _ in self.pairs), "lenient")
 
     def _doing(self) -> Iterable[Effect]:
         return (*(Removes(old) for old, _ in self.pairs), *(Copies(old, new) for old, new in self.pairs))
@@ -102,7 +92,7 @@ class Flatten(StateOperation):
     """Replaces the dict at a key by one key per leaf."""
 
     name: ClassVar[str] = "flatten"
-    key: Key
+    key: str
 
     def __call__(self, state: StateView) -> Changes:
         value = state.get(self.key)
@@ -112,7 +102,7 @@ class Flatten(StateOperation):
         return {**dropped, **_leaves(self.key, cast("dict[str, Any]", value))}
 
     def _reading(self) -> KeyReads:
-        return each((self.key,), "tolerant")
+        return key_reads((self.key,), "tolerant")
 
     def _doing(self) -> Iterable[Effect]:
         return (Unpacks(self.key),)
@@ -125,19 +115,19 @@ class Unflatten(StateOperation):
     name: ClassVar[str] = "unflatten"
 
     def __call__(self, state: StateView) -> Changes:
-        out: dict[str, Any] = {}
+        changed: dict[str, Any] = {}
         for key in state:
             root, *path = key.split(".")
             if path and is_session_scoped(key) and all((root, *path)):
-                out[key] = None
-                _graft(out.setdefault(root, state.get(root, {})), path, state[key], key)
-        return out
+                changed[key] = None
+                _put_back(changed.setdefault(root, state.get(root, {})), path, state[key], key)
+        return changed
 
     def _doing(self) -> Iterable[Effect]:
         return (Packs(),)
 
 
-def _graft(branch: object, path: list[str], value: object, key: str) -> None:
+def _put_back(branch: object, path: list[str], value: object, key: str) -> None:
     for part in path[:-1]:
         if isinstance(branch, dict):
             branch = cast("dict[str, object]", branch).setdefault(part, {})
@@ -167,14 +157,14 @@ class Accumulate(StateOperation):
     """Appends the value of a key, if it has one, to the list at another key."""
 
     name: ClassVar[str] = "accumulate"
-    key: Key
-    into: Key
+    key: str
+    into: str
 
     def __call__(self, state: StateView) -> Changes:
-        return {self.into: [*_kept(state, self.into), state[self.key]]} if self.key in state else {}
+        return {self.into: [*_list_at(state, self.into), state[self.key]]} if self.key in state else {}
 
     def _reading(self) -> KeyReads:
-        return _growing(self.key, self.into)
+        return _list_reads(self.key, self.into)
 
     def _doing(self) -> Iterable[Effect]:
         return (Copies(self.key, self.into, list, (self.into,)),)
@@ -185,7 +175,7 @@ class History(StateOperation):
     """Appends the value of a key, if it has one, to the list of its last `max_size` values."""
 
     name: ClassVar[str] = "history"
-    key: Key
+    key: str
     max_size: int
 
     @property
@@ -196,10 +186,10 @@ class History(StateOperation):
     def __call__(self, state: StateView) -> Changes:
         if self.key not in state:
             return {}
-        return {self.into: [*_kept(state, self.into), state[self.key]][-self.max_size :]}
+        return {self.into: [*_list_at(state, self.into), state[self.key]][-self.max_size :]}
 
     def _reading(self) -> KeyReads:
-        return _growing(self.key, self.into)
+        return _list_reads(self.key, self.into)
 
     def _doing(self) -> Iterable[Effect]:
         return (Copies(self.key, self.into, list, (self.into,)),)
@@ -210,11 +200,11 @@ class Zip(StateOperation):
     """Joins several lists of the same length to one list of rows."""
 
     name: ClassVar[str] = "zip"
-    keys: Keys
-    into: Key
+    keys: tuple[str, ...]
+    into: str
 
     def __call__(self, state: StateView) -> Changes:
-        columns = [_items(state, key, "zip") for key in self.keys]
+        columns = [_required_list(state, key, "zip") for key in self.keys]
         if len({len(column) for column in columns}) > 1:
             named = zip(self.keys, columns, strict=True)
             lengths = ", ".join(f"{key!r} has {len(column)}" for key, column in named)
@@ -222,7 +212,7 @@ class Zip(StateOperation):
         return {self.into: [list(row) for row in zip(*columns, strict=True)]}
 
     def _reading(self) -> KeyReads:
-        return each(self.keys, type=list)
+        return key_reads(self.keys, type=list)
 
     def _doing(self) -> Iterable[Effect]:
         return (*map(Needs, self.keys), Writes(self.into, list, self.keys))
@@ -233,18 +223,18 @@ class GroupBy(StateOperation):
     """Groups the items of a list in a dict of lists; the key of an item is a function's result, as text."""
 
     name: ClassVar[str] = "group_by"
-    key: Key
-    fn: ValueFn
-    into: Key
+    key: str
+    fn: Callable[[Any], Any]
+    into: str
 
     def __call__(self, state: StateView) -> Changes:
         groups: dict[str, list[Any]] = {}
-        for item in _items(state, self.key, "group_by"):
+        for item in _required_list(state, self.key, "group_by"):
             groups.setdefault(str(self.fn(item)), []).append(item)
         return {self.into: groups}
 
     def _reading(self) -> KeyReads:
-        return each((self.key,), type=list)
+        return key_reads((self.key,), type=list)
 
     def _doing(self) -> Iterable[Effect]:
         return (Needs(self.key), Writes(self.into, dict, (self.key,)))
@@ -254,19 +244,19 @@ class GroupBy(StateOperation):
         return (self.fn,)
 
 
-def _growing(key: str, into: str) -> KeyReads:
+def _list_reads(key: str, into: str) -> KeyReads:
     yield KeyRead(key, "operation", "tolerant")
     yield KeyRead(into, "own", "optional", list)
 
 
-def _items(state: StateView, key: str, operation: str) -> list[Any]:
+def _required_list(state: StateView, key: str, operation: str) -> list[Any]:
     value = value_at(state, key, f"S.{operation}")
     if not isinstance(value, list | tuple):
         raise TransformError(f"S.{operation} needs a list at {key!r}, which holds {value!r:.40}.")
     return list(cast("list[Any]", value))
 
 
-def _kept(state: StateView, key: str) -> list[Any]:
+def _list_at(state: StateView, key: str) -> list[Any]:
     value = state.get(key, [])
     if not isinstance(value, list):
         raise TransformError(f"State key {key!r} holds {value!r:.40}, not the list that is kept there.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Self, cast
 
 from adk_fluent.errors import TransformError
@@ -11,21 +11,9 @@ from adk_fluent.ir.functions import NO_ACCESS, UNKNOWN_ACCESS, Access, access, s
 from adk_fluent.ir.keys import KeyReads, declared
 from adk_fluent.ir.nodes import TransformFn
 from adk_fluent.ir.predicates import StateView
-from adk_fluent.ir.resources import Call
-from adk_fluent.state.effects import Defaults, Effect, Needs, Sets, Writes, WritesAnything, returned
-from adk_fluent.state.operations.base import (
-    Changes,
-    Combine,
-    Computed,
-    Constants,
-    Key,
-    Keys,
-    Number,
-    StateOperation,
-    ValueFn,
-    each,
-    value_at,
-)
+from adk_fluent.ir.resources import UserCall
+from adk_fluent.state.effects import Defaults, Effect, Needs, Sets, Writes, WritesAnything, effects_of_returns
+from adk_fluent.state.operations.base import Changes, StateOperation, key_reads, value_at
 
 
 @frozen
@@ -33,7 +21,7 @@ class Set(StateOperation):
     """Writes these values."""
 
     name: ClassVar[str] = "set"
-    values: Constants
+    values: tuple[tuple[str, Any], ...]
 
     def __call__(self, state: StateView) -> Changes:
         return dict(self.values)
@@ -47,7 +35,7 @@ class Default(StateOperation):
     """Writes each of these values if its key is absent."""
 
     name: ClassVar[str] = "default"
-    values: Constants
+    values: tuple[tuple[str, Any], ...]
 
     def __call__(self, state: StateView) -> Changes:
         return {key: value for key, value in self.values if key not in state}
@@ -61,9 +49,9 @@ class Merge(StateOperation):
     """Combines several values in one: by a function, or as text, one line for each value that is set."""
 
     name: ClassVar[str] = "merge"
-    keys: Keys
-    into: Key
-    fn: Combine
+    keys: tuple[str, ...]
+    into: str
+    fn: Callable[..., Any] | None
 
     @property
     def says(self) -> str | None:
@@ -75,7 +63,7 @@ class Merge(StateOperation):
         return {self.into: "\n".join(str(state[key]) for key in self.keys if key in state)}
 
     def _reading(self) -> KeyReads:
-        return each(self.keys, "tolerant")
+        return key_reads(self.keys, "tolerant")
 
     def _doing(self) -> Iterable[Effect]:
         return (Writes(self.into, str if self.fn is None else None, self.keys),)
@@ -84,8 +72,8 @@ class Merge(StateOperation):
     def functions(self) -> tuple[object, ...]:
         return () if self.fn is None else (self.fn,)
 
-    def calls(self) -> Iterator[Call]:
-        yield Call(self.fn, "its function", len(self.keys), injected=False)
+    def calls(self) -> Iterator[UserCall]:
+        yield UserCall(self.fn, "its function", len(self.keys), injected=False)
 
 
 @frozen
@@ -93,14 +81,14 @@ class TransformValue(StateOperation):
     """Replaces a value by the result of a function of it."""
 
     name: ClassVar[str] = "transform"
-    key: Key
-    fn: ValueFn
+    key: str
+    fn: Callable[[Any], Any]
 
     def __call__(self, state: StateView) -> Changes:
         return {self.key: self.fn(value_at(state, self.key, "S.transform"))}
 
     def _reading(self) -> KeyReads:
-        return each((self.key,))
+        return key_reads((self.key,))
 
     def _doing(self) -> Iterable[Effect]:
         return (Needs(self.key), Writes(self.key, None, (self.key,)))
@@ -115,7 +103,7 @@ class Compute(StateOperation):
     """Writes each key with the result of its function of the state."""
 
     name: ClassVar[str] = "compute"
-    values: Computed
+    values: tuple[tuple[str, Callable[[StateView], Any]], ...]
 
     def __call__(self, state: StateView) -> Changes:
         return {key: fn(state) for key, fn in self.values}
@@ -125,8 +113,8 @@ class Compute(StateOperation):
 
     def _doing(self) -> Iterable[Effect]:
         for key, fn in self.values:
-            seen = access(fn)
-            yield Writes(key, None, tuple(sorted(seen.reads)) if seen.reads_known else None)
+            keys = access(fn)
+            yield Writes(key, None, tuple(sorted(keys.reads)) if keys.reads_known else None)
 
     @property
     def functions(self) -> tuple[object, ...]:
@@ -143,28 +131,28 @@ class Fn(StateOperation):
     """
 
     name: ClassVar[str] = "fn"
-    elsewhere: ClassVar[frozenset[str]] = frozenset({"declared"})
+    left_out: ClassVar[frozenset[str]] = frozenset({"declared"})
     fn: TransformFn
     declared: Access = NO_ACCESS
 
     def __call__(self, state: StateView, /, **resources: Any) -> Changes:
         return cast(Changes, self.fn(state, **resources))
 
-    def calls(self) -> Iterator[Call]:
-        yield Call(self.fn, "its function")
+    def calls(self) -> Iterator[UserCall]:
+        yield UserCall(self.fn, "its function")
 
     def _reading(self) -> KeyReads:
-        return declared([self.fn], "operation") if self._is_read else each(self.declared.reads)
+        return declared([self.fn], "operation") if self._is_read else key_reads(self.declared.reads)
 
     def _doing(self) -> Iterable[Effect]:
         touched = self._touched()
         if not touched.writes_known:
             yield WritesAnything()
-        made_of = tuple(sorted(touched.reads)) if touched.reads_known else None
+        sources = tuple(sorted(touched.reads)) if touched.reads_known else None
         if self._is_read:
-            yield from returned(self.fn, touched.writes, made_of)
+            yield from effects_of_returns(self.fn, touched.writes, sources)
         else:
-            yield from (Writes(key, None, made_of) for key in sorted(touched.writes))
+            yield from (Writes(key, None, sources) for key in sorted(touched.writes))
 
     @property
     def _is_read(self) -> bool:
@@ -188,8 +176,8 @@ class Counter(StateOperation):
     """Adds `step` to the number at a key; an absent key counts as 0."""
 
     name: ClassVar[str] = "counter"
-    key: Key
-    step: Number
+    key: str
+    step: int | float
 
     def __call__(self, state: StateView) -> Changes:
         count = state.get(self.key, 0)
@@ -198,7 +186,7 @@ class Counter(StateOperation):
         return {self.key: count + self.step}
 
     def _reading(self) -> KeyReads:
-        return each((self.key,), "optional", int | float)
+        return key_reads((self.key,), "optional", int | float)
 
     def _doing(self) -> Iterable[Effect]:
         return (Writes(self.key, int | float),)

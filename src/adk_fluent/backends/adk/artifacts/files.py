@@ -12,13 +12,13 @@ from google.adk.artifacts import BaseArtifactService
 from google.adk.sessions import Session
 from google.genai import types
 
-from adk_fluent.artifacts.filenames import Mime
 from adk_fluent.artifacts.requests import (
     DeleteFile,
     File,
     LatestVersion,
     ListFiles,
     LoadFile,
+    Mime,
     Request,
     SaveFile,
     Work,

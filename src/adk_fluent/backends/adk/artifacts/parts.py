@@ -6,8 +6,7 @@ from typing import Final
 
 from google.genai import types
 
-from adk_fluent.artifacts.filenames import Mime, is_text, kind_of
-from adk_fluent.artifacts.requests import File
+from adk_fluent.artifacts.requests import File, Mime, is_text, kind_of
 
 _SHOWN: Final = ("image/", "audio/", "video/", Mime.PDF)
 """What models take as it is; the same that ADK's own tool for loading artifacts sends so."""

@@ -11,12 +11,12 @@ from google.adk.tools.function_tool import FunctionTool
 from google.adk.tools.load_artifacts_tool import LoadArtifactsTool
 from google.adk.tools.tool_context import ToolContext
 
-from adk_fluent.artifacts.filenames import fault_of
 from adk_fluent.artifacts.formats import Unfit, content_of
-from adk_fluent.artifacts.tools import ArtifactTool
+from adk_fluent.artifacts.requests import fault_of
 from adk_fluent.backends.adk.artifacts.files import no_service
 from adk_fluent.backends.adk.artifacts.parts import to_part
 from adk_fluent.backends.adk.compat import private
+from adk_fluent.tools.spec import ArtifactTool
 
 
 def native_tool(tool: ArtifactTool) -> BaseTool:

@@ -14,7 +14,7 @@ from adk_fluent.ir.frozen import frozen
 from adk_fluent.ir.graph import Named
 from adk_fluent.ir.nodes import SequenceNode, TimeoutNode, TransformNode
 from adk_fluent.ir.state_keys import StateFieldRef, is_temporary
-from adk_fluent.state.plain_data import pack
+from adk_fluent.state.delta import pack
 
 
 @frozen

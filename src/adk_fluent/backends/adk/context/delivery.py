@@ -28,8 +28,7 @@ from adk_fluent.backends.adk.context.functions import state_of
 from adk_fluent.backends.adk.context.helper_models import Helpers, Used
 from adk_fluent.backends.adk.context.missing import may_remove
 from adk_fluent.backends.adk.events.signals import spoken_text
-from adk_fluent.context.entries import Entries, Selection, block
-from adk_fluent.context.helper_requests import Answer, Ask, Rejected, Selecting
+from adk_fluent.context.entries import Answer, Ask, Entries, Rejected, Selecting, Selection, block
 from adk_fluent.context.selection import scene_of, selecting
 from adk_fluent.context.spec import Context
 from adk_fluent.ir.base import Node
@@ -60,7 +59,7 @@ class Delivery:
 
 
 @dataclass(slots=True)
-class Call:
+class AgentRun:
     """What one run of an agent has under way.
 
     Attributes:
@@ -87,7 +86,7 @@ class Delivering:
     spec: Context
     origins: Mapping[str, str]
     helpers: Helpers | None = None
-    calls: PerContext[Call] = field(default_factory=lambda: PerContext(Call))
+    calls: PerContext[AgentRun] = field(default_factory=lambda: PerContext(AgentRun))
     tree: Callable[[], Node] | None = None
 
     @property

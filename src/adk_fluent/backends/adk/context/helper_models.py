@@ -25,7 +25,7 @@ from adk_fluent.backends.adk.middleware import runs
 from adk_fluent.backends.adk.middleware.calls import helper_call
 from adk_fluent.backends.adk.middleware.context import HelperContext, HookContext
 from adk_fluent.backends.adk.middleware.stack import hook_error
-from adk_fluent.context.helper_requests import Answer, Ask
+from adk_fluent.context.entries import Answer, Ask
 from adk_fluent.cost import prices
 from adk_fluent.errors import MockError, RunError
 from adk_fluent.ir.nodes import AgentNode

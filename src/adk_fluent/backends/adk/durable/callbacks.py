@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from adk_fluent.backends.adk.context.functions import resolved
 from adk_fluent.backends.adk.durable.contexts import act, actions_json, context_of, dumped
 from adk_fluent.backends.adk.durable.failures import raised, told_of
-from adk_fluent.backends.adk.durable.models import Named, dumped_request
+from adk_fluent.backends.adk.durable.models import NamedTool, dumped_request
 from adk_fluent.backends.adk.durable.steps import Json, Step, Table, Tell, Worker, do, jsonable
 from adk_fluent.backends.adk.threads import is_blocking, threaded
 from adk_fluent.ir.nodes import CALLBACK_FIELDS
@@ -93,14 +93,14 @@ def _decoded(told: Mapping[str, Json]) -> Any:
     """The value that was encoded."""
     kind, value = told["kind"], told["value"]
     if kind == "tool":
-        return Named(name=value, description=told["description"])
+        return NamedTool(name=value, description=told["description"])
     if kind == "error":
         return raised(value)
     if kind == "json":
         return value
     made: Any = _MODELS[kind].model_validate(value)
     if isinstance(made, LlmRequest):
-        made.tools_dict = {name: Named(name=name, description="") for name in told["tools"]}
+        made.tools_dict = {name: NamedTool(name=name, description="") for name in told["tools"]}
     return made
 
 

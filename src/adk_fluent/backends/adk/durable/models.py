@@ -108,7 +108,7 @@ class Asker:
     async def __call__(self, data: Mapping[str, Json], tell: Tell) -> Json:
         """The whole responses, and how many calls were made beyond one; partial ones are told before."""
         request, stream = LlmRequest.model_validate(data["request"]), bool(data["stream"])
-        request.tools_dict = {name: Named(name=name, description="") for name in data["tools"]}
+        request.tools_dict = {name: NamedTool(name=name, description="") for name in data["tools"]}
         whole, more = list[Json](), 0
         responses = (
             self.around.ask(data["around"], self.llm, request, stream=stream)
@@ -139,7 +139,7 @@ class Asker:
         return self._model
 
 
-class Named(BaseTool):
+class NamedTool(BaseTool):
     """A tool of which a model knows no more than its name: what it takes stands in the request."""
 
 

@@ -13,7 +13,7 @@ from google.adk.events.event import Event
 from google.adk.tools.tool_context import ToolContext
 
 from adk_fluent.a2a.protocol.cards import CardError
-from adk_fluent.a2a.protocol.connections import Call, hears
+from adk_fluent.a2a.protocol.connections import RemoteCall, hears
 from adk_fluent.backends.adk.compat import private
 from adk_fluent.backends.adk.durable.contexts import context_of, dumped
 from adk_fluent.backends.adk.durable.steps import Json, Step, Table, Tell, Worker, current, do, jsonable
@@ -33,7 +33,7 @@ def call_as_steps(agents: Mapping[str, BaseAgent], table: Table, services: Worke
 
 
 def _exchange(table: Table, name: str) -> Exchange:
-    async def ask(asking: InvocationContext, call: Call) -> AsyncGenerator[Event, None]:
+    async def ask(asking: InvocationContext, call: RemoteCall) -> AsyncGenerator[Event, None]:
         call.end()  # the worker who makes it cancels it
         data = {"context": dumped(ToolContext(asking), name), "stream": hears(asking)}
         step = Step("remote", name, name, data)
@@ -70,7 +70,7 @@ class _Caller:
         mode = StreamingMode.SSE if data["stream"] else StreamingMode.NONE
         given = {"run_config": RunConfig(streaming_mode=mode)}
         asking = private.invocation(context).model_copy(update=given)
-        call, heard = Call(), list[Json]()
+        call, heard = RemoteCall(), list[Json]()
         try:
             async with aclosing(self._exchange(asking, call)) as events:
                 async for event in events:

@@ -25,7 +25,7 @@ from adk_fluent.backends.adk.middleware.answers import response_of
 from adk_fluent.backends.adk.middleware.context import HelperContext, HookContext
 from adk_fluent.backends.adk.middleware.parting import parted, surrounded
 from adk_fluent.backends.adk.middleware.stack import Hook, cause_of, is_outcome, stack_of
-from adk_fluent.backends.spending import Call, noted_calls, usage_of
+from adk_fluent.backends.spending import ModelCall, noted_calls, usage_of
 from adk_fluent.cost.prices import COST
 from adk_fluent.middleware.protocol import CallModel, CallTool
 
@@ -164,7 +164,7 @@ class _Innermost:
         return responses if calls is None else _noting(calls, self._ctx.agent_name, request, responses)
 
 
-async def _noting(calls: list[Call], agent: str, request: LlmRequest, responses: Responses) -> Responses:
+async def _noting(calls: list[ModelCall], agent: str, request: LlmRequest, responses: Responses) -> Responses:
     """The responses of a call; what it has used when it ends, however it does, is noted."""
     used: LlmResponse | None = None
     try:
@@ -176,7 +176,7 @@ async def _noting(calls: list[Call], agent: str, request: LlmRequest, responses:
         if used is not None and used.usage_metadata is not None:
             model = used.model_version or request.model or ""
             cost = (used.custom_metadata or {}).get(COST)
-            calls.append(Call(agent, model, usage_of(used.usage_metadata, model, cost)))
+            calls.append(ModelCall(agent, model, usage_of(used.usage_metadata, model, cost)))
 
 
 async def _naming(model: str, responses: Responses) -> Responses:

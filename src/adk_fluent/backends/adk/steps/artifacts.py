@@ -13,7 +13,7 @@ from adk_fluent.backends.adk.steps.failures import in_step
 from adk_fluent.backends.adk.steps.leaves import Events, FluentAgent
 from adk_fluent.backends.adk.steps.shrinking import removal
 from adk_fluent.ir.nodes import ArtifactNode
-from adk_fluent.state.delta import ReadOnlyState, differing
+from adk_fluent.state.delta import ReadOnlyState, without_unchanged
 
 if TYPE_CHECKING:
     from adk_fluent.artifacts.operations import ArtifactOperation
@@ -32,7 +32,7 @@ async def performed(
     view = state.at(f"step {step!r}")
     with in_step(step, view):
         changed, acted = await files.do(cast("ArtifactOperation", node.operation).work(view))
-        return differing(changed, view), acted
+        return without_unchanged(changed, view), acted
 
 
 class ArtifactAgent(FluentAgent):

@@ -41,7 +41,7 @@ from adk_fluent.errors import (
 from adk_fluent.middleware.retrying import Retry
 from adk_fluent.middleware.tracing import span_event
 from adk_fluent.state.answers import answer_type
-from adk_fluent.state.fidelity import shown
+from adk_fluent.state.fidelity import type_text
 from adk_fluent.state.field_types import fault
 
 Events = AsyncGenerator[Event, None]
@@ -295,7 +295,7 @@ def _misfit(
     tool: SetModelResponseTool, agent: str, args: dict[str, Any], error: ValidationError
 ) -> AnswerError:
     """The error for an answer by a tool."""
-    expected, reason = shown(cast(object, tool.output_schema)), f"{fault(error, args)}."
+    expected, reason = type_text(cast(object, tool.output_schema)), f"{fault(error, args)}."
     said = f"{agent!r} answered {args!r:.80}, which is not a {expected}: {reason}"
     return AnswerError(said, agent=agent, reason=reason)
 

@@ -11,7 +11,7 @@ from google.adk.models.base_llm_connection import BaseLlmConnection
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
 
-from adk_fluent.backends.adk.steps.failures import Place, noting
+from adk_fluent.backends.adk.steps.failures import ErrorSource, noting
 
 
 class LiveLlm:
@@ -30,7 +30,7 @@ class LiveLlm:
     @asynccontextmanager
     async def connect(self, llm_request: LlmRequest) -> AsyncGenerator[BaseLlmConnection, None]:
         """As the model."""
-        place = Place(self._agent, model=llm_request.model or self._llm.model)
+        place = ErrorSource(self._agent, model=llm_request.model or self._llm.model)
         async with AsyncExitStack() as opened:
             with noting(place):
                 line = await opened.enter_async_context(self._llm.connect(llm_request))
@@ -40,7 +40,7 @@ class LiveLlm:
 class _Line:
     """A live connection; what is sent fails where it is listened to."""
 
-    def __init__(self, line: BaseLlmConnection, place: Place) -> None:
+    def __init__(self, line: BaseLlmConnection, place: ErrorSource) -> None:
         self._line, self._place = line, place
 
     def __getattr__(self, name: str) -> Any:

@@ -36,7 +36,7 @@ class _Asks(Enum):
 
 
 @dataclass(slots=True, eq=False)
-class Entry:
+class Contestant:
     """A branch of a contest.
 
     Attributes:
@@ -100,10 +100,10 @@ class Contest(Composite):
     async def compete(
         self,
         ctx: InvocationContext,
-        entries: Sequence[Entry],
+        entries: Sequence[Contestant],
         watch: Sequence[runs.Onlooker],
         turn: asyncio.Lock | None = None,
-    ) -> AsyncGenerator[tuple[Entry, Event], None]:
+    ) -> AsyncGenerator[tuple[Contestant, Event], None]:
         """The events of all branches as they come, until one has won; the others are cancelled then.
 
         Args:
@@ -141,7 +141,7 @@ class Contest(Composite):
                     next((each for each in entries if not each.over), entry).chosen.set()
             await _settle(watch, wins=False)
 
-    async def _attempt(self, entry: Entry) -> AsyncGenerator[Event | _Asks, None]:
+    async def _attempt(self, entry: Contestant) -> AsyncGenerator[Event | _Asks, None]:
         """The events of one branch, which neither fails nor asks before the others are known to lose."""
         try:
             async with aclosing(self.relay(entry.child, entry.ctx, entry.seen)) as events:
@@ -170,7 +170,7 @@ class RaceComposite(Contest):
 
     async def _begin(self, ctx: InvocationContext) -> Events:
         attempts = [Attempt(ctx, self.branch(child)) for child in self.sub_agents]
-        entries = [Entry(*pair) for pair in zip(self.sub_agents, (a.ctx for a in attempts), strict=True)]
+        entries = [Contestant(*pair) for pair in zip(self.sub_agents, (a.ctx for a in attempts), strict=True)]
         watch = runs.onlookers(ctx, self)
         async with aclosing(self.compete(ctx, entries, watch)) as run:
             async for entry, event in run:
@@ -201,7 +201,7 @@ def _is_piece(event: Event | _Asks | None) -> bool:
     return isinstance(event, Event) and bool(event.partial)
 
 
-def _first(entries: Sequence[Entry]) -> Entry:
+def _first(entries: Sequence[Contestant]) -> Contestant:
     """The branch to go on with: of those that failed, the first that raised, whose error is raised."""
     for entry in entries:
         if entry.won:
@@ -228,9 +228,11 @@ class FirstComposite(Contest):
         items = [
             Item(turns.ctx, self.branch(child), dict(ctx.session.state), {}) for child in self.sub_agents
         ]
-        entries = [Entry(*pair) for pair in zip(self.sub_agents, (item.ctx for item in items), strict=True)]
+        entries = [
+            Contestant(*pair) for pair in zip(self.sub_agents, (item.ctx for item in items), strict=True)
+        ]
         heard: list[list[Event]] = [[] for _ in entries]
-        asked: Entry | None = None
+        asked: Contestant | None = None
         watch = runs.onlookers(ctx, self)
         async with aclosing(self.compete(ctx, entries, watch, turns.lock)) as run:
             async for entry, event in run:
@@ -258,7 +260,11 @@ class FirstComposite(Contest):
             yield private.finished(self, ctx)
 
     def _withdrawn(
-        self, ctx: InvocationContext, winner: Entry, entries: Sequence[Entry], heard: Sequence[list[Event]]
+        self,
+        ctx: InvocationContext,
+        winner: Contestant,
+        entries: Sequence[Contestant],
+        heard: Sequence[list[Event]],
     ) -> list[Event]:
         """The event that withdraws what the others said, if they said anything."""
         lost = [events for entry, events in zip(entries, heard, strict=True) if entry is not winner]
@@ -266,7 +272,7 @@ class FirstComposite(Contest):
         names = [entry.child.name for entry in entries if entry is not winner]
         return [self.event(ctx, metadata={DISCARDS: said, "adk_fluent.lost": names})] if said else []
 
-    def _completed(self, entries: Sequence[Entry]) -> Entry:
+    def _completed(self, entries: Sequence[Contestant]) -> Contestant:
         """The branch to go on with.
 
         Raises:

@@ -55,7 +55,7 @@ from adk_fluent.errors import (
     what_happened,
 )
 from adk_fluent.ir.predicates import AbsentKey, StateView, Unordered, missing
-from adk_fluent.state.fidelity import shown
+from adk_fluent.state.fidelity import type_text
 
 Events = AsyncGenerator[Event, None]
 
@@ -87,7 +87,7 @@ def in_step(step: str, state: StateView) -> Generator[None]:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ErrorSource:
     """Where an error came from.
 
     Attributes:
@@ -112,13 +112,13 @@ class Place:
 _NOTE: Final = "__adk_fluent_place__"
 
 
-def note(error: BaseException, place: Place) -> None:
+def note(error: BaseException, place: ErrorSource) -> None:
     """Write on an error where it came from."""
     BaseException.__setattr__(error, _NOTE, place)  # also where its own class refuses, as a frozen one does
 
 
 @contextmanager
-def noting(place: Place) -> Generator[None]:
+def noting(place: ErrorSource) -> Generator[None]:
     """Write on an error that passes where it came from, unless that is written on it."""
     try:
         yield
@@ -138,7 +138,7 @@ class FailureNotes(AddedPlugin):
         self, *, callback_context: CallbackContext, llm_request: LlmRequest, error: Exception
     ) -> None:
         """Note the agent and its model."""
-        note(error, Place(callback_context.agent_name, model=llm_request.model or ""))
+        note(error, ErrorSource(callback_context.agent_name, model=llm_request.model or ""))
 
     async def before_tool_callback(
         self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext
@@ -160,7 +160,7 @@ class FailureNotes(AddedPlugin):
             speakers, wrong = _speakers.get(), None
             if isinstance(tool, AgentTool) and speakers and isinstance(error, ValidationError):
                 wrong = unpromised(tool.agent, speakers[-1], error)
-            note(error, Place(tool_context.agent_name, tool=tool.name, answer=wrong))
+            note(error, ErrorSource(tool_context.agent_name, tool=tool.name, answer=wrong))
 
     async def on_agent_error_callback(
         self, *, agent: BaseAgent, callback_context: CallbackContext, error: Exception
@@ -260,10 +260,10 @@ def _of_plugin(error: Exception) -> Exception | None:
     return cause if isinstance(cause, Exception) and _plugin_in(cause) is not None else None
 
 
-def _plugin_in(error: Exception) -> Place | None:
+def _plugin_in(error: Exception) -> ErrorSource | None:
     for frame, _ in walk_tb(error.__traceback__):
         if isinstance(plugin := frame.f_locals.get("self"), BasePlugin):
-            return Place("", plugin=plugin.name, called=frame.f_code.co_name)
+            return ErrorSource("", plugin=plugin.name, called=frame.f_code.co_name)
     return None
 
 
@@ -275,7 +275,7 @@ def _told(error: Exception, cause: Exception, root: str) -> RunError | None:
         cause: the same, or what a plugin raised.
         root: the name of the root agent.
     """
-    noted: Place | None = getattr(error, _NOTE, None)
+    noted: ErrorSource | None = getattr(error, _NOTE, None)
     found, at = _in_traceback(error, noted)
     agent = at.name if at else ""
     if isinstance(cause, ValidationError) and (told := _of_answer(cause, at)):
@@ -325,7 +325,7 @@ _OBJECTS: Final[tuple[tuple[type, str], ...]] = (
 def _of_answer(error: ValidationError, agent: BaseAgent | None) -> AnswerError | None:
     """The error for an answer that ADK itself checked, and found not to be what its agent promises."""
     schema: object = getattr(agent, "output_schema", None)
-    if agent is None or schema is None or _packed(error.title) != _packed(shown(schema)):
+    if agent is None or schema is None or _packed(error.title) != _packed(type_text(schema)):
         return None
     return wrong_answer(agent.name, schema, error)
 
@@ -334,7 +334,7 @@ def _packed(name: str) -> str:
     return name.replace(" ", "")
 
 
-def _in_traceback(error: Exception, noted: Place | None) -> tuple[Place | None, BaseAgent | None]:
+def _in_traceback(error: Exception, noted: ErrorSource | None) -> tuple[ErrorSource | None, BaseAgent | None]:
     """The callback, or other part of an agent, in which an error arose, and the agent that ran.
 
     ADK gives a callback's error on as it is. The traceback has the frames of the agent's methods and of the
@@ -345,7 +345,7 @@ def _in_traceback(error: Exception, noted: Place | None) -> tuple[Place | None, 
             as those of a callback are not that raises their error again.
     """
     agent: BaseAgent | None = None
-    found: Place | None = None
+    found: ErrorSource | None = None
     for frame, _ in walk_tb(error.__traceback__):
         owner, name = frame.f_locals.get("self"), frame.f_code.co_name
         if isinstance(owner, BaseAgent):
@@ -358,14 +358,16 @@ def _in_traceback(error: Exception, noted: Place | None) -> tuple[Place | None, 
         if (noted is None or noted.agent != agent.name) and (
             tool := _tool_of(owner, frame.f_code, frame.f_locals)
         ) is not None:
-            found = Place(agent.name, tool=tool.name)
+            found = ErrorSource(agent.name, tool=tool.name)
         if owner is agent and name in _FUNCTIONS:
-            found = Place(agent.name, part=_FUNCTIONS[name])
+            found = ErrorSource(agent.name, part=_FUNCTIONS[name])
         for kind, what in _OBJECTS:
             if isinstance(owner, kind):
-                found = Place(agent.name, called=f"{what} {type(owner).__name__!r}")
+                found = ErrorSource(agent.name, called=f"{what} {type(owner).__name__!r}")
         if hooks := _callbacks(agent, frame.f_code):
-            found = Place(agent.name, called=f"{' or '.join(hooks)} callback {next(iter(hooks.values()))!r}")
+            found = ErrorSource(
+                agent.name, called=f"{' or '.join(hooks)} callback {next(iter(hooks.values()))!r}"
+            )
     return found, agent
 
 
@@ -418,7 +420,7 @@ def _callbacks(agent: BaseAgent, code: CodeType) -> dict[str, str]:
     return found
 
 
-def _named(error: Exception, place: Place) -> RunError:
+def _named(error: Exception, place: ErrorSource) -> RunError:
     if place.answer is not None:
         return place.answer
     told, whose = sentence(what_happened(error)), f"Agent {place.agent!r}: "
@@ -442,7 +444,7 @@ def _named(error: Exception, place: Place) -> RunError:
     )
 
 
-def _refusal(error: Exception, place: Place) -> str:
+def _refusal(error: Exception, place: ErrorSource) -> str:
     """What a provider said, and what to do about it."""
     code = getattr(error, "code", None) or getattr(error, "status_code", None)  # Google's, and others'
     text = on_one_line(error)
@@ -468,7 +470,7 @@ NO_KEY: Final = (
 )
 
 
-def _advice(code: object, text: str, place: Place) -> str:
+def _advice(code: object, text: str, place: ErrorSource) -> str:
     if code == 429:
         return "Wait and try again, or use another model or key."
     if code == 404 or f"Model {place.model} not found" in text:

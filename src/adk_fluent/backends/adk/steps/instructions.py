@@ -20,7 +20,7 @@ from adk_fluent.backends.adk.context.missing import explain, is_missing, needs
 from adk_fluent.backends.adk.steps.leaves import FluentAgent
 from adk_fluent.backends.adk.steps.llm_agent import FluentLlmAgent, compile_with, tree_of
 from adk_fluent.backends.adk.steps.typed import instruction_text
-from adk_fluent.context.helper_requests import Ask
+from adk_fluent.context.entries import Ask
 from adk_fluent.errors import MissingKeyError
 from adk_fluent.ir.template import Placeholder, Segment, about_braces, is_portable, segments
 from adk_fluent.prompt.spec import PromptSpec, Rewrite

@@ -39,7 +39,7 @@ from adk_fluent.backends.adk.steps.asking_again import (
 )
 from adk_fluent.backends.adk.steps.branches import in_graph
 from adk_fluent.backends.adk.steps.calling_live import LiveLlm
-from adk_fluent.backends.adk.steps.failures import Place, note, storable
+from adk_fluent.backends.adk.steps.failures import ErrorSource, note, storable
 from adk_fluent.backends.adk.steps.leaves import Events, FluentAgent, with_current_children
 from adk_fluent.backends.adk.steps.live import refuse_asking
 from adk_fluent.backends.adk.steps.resuming import outermost, while_waiting
@@ -233,7 +233,7 @@ class FluentLlmAgent(private.AssemblingAgent):
         try:
             return super().canonical_model
         except (ValueError, ImportError) as error:
-            note(error, Place(self.name, model=str(self.model)))
+            note(error, ErrorSource(self.name, model=str(self.model)))
             raise
 
     async def canonical_instruction(self, ctx: ReadonlyContext) -> tuple[str, bool]:
@@ -248,7 +248,7 @@ class FluentLlmAgent(private.AssemblingAgent):
         except ADKFluentError:
             raise
         except Exception as error:
-            note(error, Place(self.name, part="instruction"))
+            note(error, ErrorSource(self.name, part="instruction"))
             raise
 
     def run_async(self, parent_context: InvocationContext) -> Events:

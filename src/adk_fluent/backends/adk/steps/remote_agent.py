@@ -22,7 +22,7 @@ from adk_fluent._tasks import Limit
 from adk_fluent._tracebacks import in_logs
 from adk_fluent.a2a.protocol import sdk
 from adk_fluent.a2a.protocol.cards import TOO_LONG, CardError
-from adk_fluent.a2a.protocol.connections import Call, agent_for, connection, hears
+from adk_fluent.a2a.protocol.connections import RemoteCall, agent_for, connection, hears
 from adk_fluent.a2a.protocol.responses import (
     FAILED,
     WAITING,
@@ -91,7 +91,7 @@ class _Begun(private.Checkpoint):
     child: str = ""
 
 
-Exchange = Callable[[InvocationContext, Call], Events]
+Exchange = Callable[[InvocationContext, RemoteCall], Events]
 """Makes one call of a remote agent: what it is asked → what ADK's agent for it makes of the answers."""
 
 
@@ -191,7 +191,7 @@ class RemoteComposite(Composite):
         self, ctx: InvocationContext, asking: InvocationContext, attempt: AttemptState
     ) -> Events:
         """The pieces of one answer, which `attempt` then holds; or what the remote asks a person."""
-        limit, call = Limit(self._node.timeout_seconds), Call()
+        limit, call = Limit(self._node.timeout_seconds), RemoteCall()
         exchange = self._answers(asking, call)
         with noted(ctx, self._node, asking) as notes:
             try:
@@ -231,7 +231,7 @@ class RemoteComposite(Composite):
             raise _Failed(f"it did not answer within {seconds:g} seconds", passing=True) from limit.cause
         return event
 
-    def _answers(self, asking: InvocationContext, call: Call) -> Events:
+    def _answers(self, asking: InvocationContext, call: RemoteCall) -> Events:
         """What answers one call: a recording, if there is one that knows it."""
         exchange = self._elsewhere or self.exchange
         if self._recorded is None:
@@ -243,7 +243,7 @@ class RemoteComposite(Composite):
         """Let somebody else make each call, in place of `exchange`; tries and fallbacks stay here."""
         self._elsewhere = exchange
 
-    async def exchange(self, asking: InvocationContext, call: Call) -> Events:
+    async def exchange(self, asking: InvocationContext, call: RemoteCall) -> Events:
         """What ADK's agent for it, or the model of a test, makes of one call."""
         if self._scripted is not None:
             at, events = None, private.run_scripted(self.name, self._scripted, asking)
@@ -269,7 +269,7 @@ class RemoteComposite(Composite):
                 yield piece
             yield outcome(call.reply, self.event(asking))
 
-    def _pieces(self, asking: InvocationContext, call: Call) -> list[Event]:
+    def _pieces(self, asking: InvocationContext, call: RemoteCall) -> list[Event]:
         """What was heard last, if anybody wants pieces."""
         news, call.news = call.news, []
         return pieces(news, partial(self.event, asking)) if hears(asking) else []

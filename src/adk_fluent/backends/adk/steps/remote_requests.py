@@ -18,7 +18,7 @@ from adk_fluent.backends.adk.events.approvals import CREDENTIAL, answer_in, answ
 from adk_fluent.backends.adk.steps.checkpoints import is_below
 from adk_fluent.backends.events import DISCARDS
 from adk_fluent.ir.nodes import RemoteAgentNode
-from adk_fluent.state.fidelity import shown
+from adk_fluent.state.fidelity import type_text
 from adk_fluent.state.field_types import fault
 
 
@@ -51,7 +51,7 @@ def data_for(node: RemoteAgentNode, state: Mapping[str, Any]) -> dict[str, Any]:
         return schema.model_validate(found).model_dump(mode="json")
     except ValidationError as error:
         raise InputError(
-            f"it is not called: it takes a {shown(schema)}, and {fault(error, found)}"
+            f"it is not called: it takes a {type_text(schema)}, and {fault(error, found)}"
         ) from error
 
 

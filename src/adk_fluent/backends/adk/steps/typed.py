@@ -22,8 +22,8 @@ from adk_fluent.errors import AnswerError, CallbackError, StateKeyError, StepErr
 from adk_fluent.ir.state_keys import StateFieldRef
 from adk_fluent.spelling import did_you_mean
 from adk_fluent.state.answers import answer_type
-from adk_fluent.state.fidelity import check_storable, shown
-from adk_fluent.state.field_types import fault, field_type, whose
+from adk_fluent.state.fidelity import check_storable, type_text
+from adk_fluent.state.field_types import fault, field_type, misfit_of
 from adk_fluent.state.schema import StateSchema
 
 
@@ -61,7 +61,7 @@ def check_writes(schema: type[StateSchema], agent: str, delta: Mapping[str, Any]
                     f"{did_you_mean(key, _by_key(schema))} Declare it there, or write another key."
                 )
         elif value is not None:
-            field_type(field).load(value, whose(agent))
+            field_type(field).load(value, misfit_of(agent))
 
 
 @lru_cache(maxsize=256)
@@ -135,7 +135,7 @@ def wrong_answer(agent: str, schema: object, error: ValidationError) -> AnswerEr
     """The error for an answer that ADK itself checked, and found not to be of the type its agent promises."""
     given: object = error.errors()[0]["input"]
     reason = f"{fault(error, given)}."
-    said = f"{agent!r} answered {given!r:.80}, which is not a {shown(schema)}: {reason}"
+    said = f"{agent!r} answered {given!r:.80}, which is not a {type_text(schema)}: {reason}"
     return AnswerError(said, agent=agent, reason=reason)
 
 

@@ -12,7 +12,6 @@ from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.base_toolset import BaseToolset
 from google.adk.tools.function_tool import FunctionTool as AdkFunctionTool
 
-from adk_fluent.artifacts.tools import ArtifactTool
 from adk_fluent.backends.adk.threads import is_blocking
 from adk_fluent.backends.adk.tools.agents import ExpressionTool
 from adk_fluent.backends.adk.tools.around import (
@@ -43,7 +42,7 @@ from adk_fluent.tools.sources import (
     UrlContext,
     VertexAiSearch,
 )
-from adk_fluent.tools.spec import Tool, ToolGroup
+from adk_fluent.tools.spec import ArtifactTool, Tool, ToolGroup
 from adk_fluent.tools.wrappers import CachedTool, ConfirmedTool, RetriedTool, TimedTool, TransformedTool
 
 

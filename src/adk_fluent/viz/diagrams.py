@@ -1,4 +1,4 @@
-"""An expression as a Mermaid flowchart."""
+"""An expression as text: a Mermaid flowchart, and an indented outline for a terminal."""
 
 from __future__ import annotations
 
@@ -207,3 +207,55 @@ def _quoted(text: str) -> str:
     """Escape a text so that Mermaid shows it unchanged."""
     flat = " ".join(text.split())
     return f'"{_SPECIAL.sub(lambda found: f"#{ord(found[0])};", flat)}"'
+
+
+# --- the outline ----------------------------------------------------------------------------------
+
+
+def to_outline(node: Node) -> str:
+    """Draw the outline of lines and signs; the keys that a step writes are behind its arrow.
+
+    Raises:
+        UnsupportedNodeError: the node is not a step.
+        DuplicateNameError: two different nodes have one name.
+
+    Example:
+        >>> from adk_fluent import Agent
+        >>> print(to_outline((Agent("a").writes("x") >> (Agent("b") | Agent("c"))).node))
+        ● a → x
+        │
+        ∥ at the same time
+        ├─ ● b
+        └─ ● c
+    """
+    return "\n".join(_outline_lines(resolve_names(node).root))
+
+
+def _outline_lines(node: Node) -> list[str]:
+    look = style_of(node)
+    if not look.sign:  # such a node shows its steps only
+        lines: list[str] = []
+        for child in node.children:
+            lines += [*(["│"] if lines else []), *_outline_lines(child)]
+        return lines
+    written = ", ".join(sorted(node.writes_keys))
+    head = f"{look.sign} {look.label(node)}" + (f" → {written}" if written else "")
+    return [head, *_children_lines(node)]
+
+
+def _children_lines(node: Node) -> list[str]:
+    found = branches(node)
+    if not found:
+        return _with_branches([("", child) for child in node.children])
+    width = max(len(words) for words, _ in found)
+    return _with_branches([(f"{words:<{width}}  ", child) for words, child in found])
+
+
+def _with_branches(children: Sequence[tuple[str, Node]]) -> list[str]:
+    lines: list[str] = []
+    for index, (words, child) in enumerate(children):
+        last = index == len(children) - 1
+        first, *rest = _outline_lines(child)
+        lines.append(f"{'└─' if last else '├─'} {words}{first}")
+        lines += [f"{' ' if last else '│'}  {' ' * len(words)}{line}" for line in rest]
+    return lines
