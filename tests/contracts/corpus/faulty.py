@@ -544,6 +544,20 @@ for what, model, tools in (
 _add("error", "gemini-tool", "code execution", Agent("a", "openai/gpt-4o").code_executor(BuiltInCodeExecutor()), "a")
 _add("error", "gemini-tool", "the model of the agent above", Agent("boss", "claude-sonnet-4-5").delegate(Agent("a").tools(T.google_search()).isolate()), "a")
 _add("error", "gemini-tool", "in an agent that a tool runs", Agent("boss", "gemini-2.5-flash").tools(T.agent(Agent("a", "openai/gpt-4o").tools(T.google_search()))), "a")
+_searcher = Agent("a", "gemini-2.5-flash").instruct("Search.").tools(T.google_search())
+_reader = Agent("a", "gemini-2.5-flash").instruct("Read.").tools(url_context)
+for what, severity, expression in (
+    ("search beside sub-agents", "error", _searcher.delegate(helper)),
+    ("search beside sub-agents and a function", "error", _searcher.tool(get_weather).delegate(helper)),
+    ("search and a model of unknown version", "error", Agent("a", "gemini-flash-latest").tools(google_search).delegate(helper)),
+    ("search beside a function", "warn", _searcher.tool(get_weather)),
+    ("search beside the tool for a typed answer", "warn", _searcher.returns(Ticket)),
+    ("search in a sub-agent", "warn", Agent("boss").instruct("Help.").delegate(_searcher)),
+    ("pages beside sub-agents", "warn", _reader.delegate(helper)),
+    ("code execution beside a function", "warn", Agent("a", "gemini-2.5-flash").tool(get_weather).code_executor(BuiltInCodeExecutor())),
+):
+    _add(severity, "tool-combination", what, expression, "a")
+_add("error", "tool-combination", "in an agent that a tool runs", Agent("boss").tools(T.agent(_searcher.delegate(helper))), "a")
 
 for what, expression in (
     ("a delegate in text", Agent("boss").returns(Ticket).delegate(helper)),

@@ -16,29 +16,16 @@ from adk_fluent.analysis.plan import Step, at_most_three, hand_over_targets
 from adk_fluent.context.spec import Context
 from adk_fluent.contracts import issues
 from adk_fluent.contracts.checks.resources import declared_functions
+from adk_fluent.contracts.gemini_tools import gemini_tools
 from adk_fluent.contracts.registry import built_in_checks, check
 from adk_fluent.contracts.report import ContractIssue, Severity
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.execution import ByModel
 from adk_fluent.ir.nodes import agent_of
 from adk_fluent.ir.resources import wanted
-from adk_fluent.ir.tools import agents_inside, innermost, tool_name
+from adk_fluent.ir.tools import agents_inside, tool_name
 from adk_fluent.state.answers import returned_type
 
-_ONLY_GEMINI: Final = frozenset(
-    {
-        *("GoogleSearchTool", "UrlContextTool", "EnterpriseWebSearchTool", "GoogleMapsGroundingTool"),
-        *("VertexAiSearchTool", "BuiltInCodeExecutor", "GoogleSearch", "UrlContext", "VertexAiSearch"),
-    }
-)
-"""Classes of tools that Gemini runs itself; ADK raises an error if another model has one."""
-_OTHERS: Final = frozenset(
-    {
-        *("openai", "anthropic", "azure", "bedrock", "cohere", "cohere_chat", "deepseek", "groq", "mistral"),
-        *("ollama", "ollama_chat", "xai", "fireworks_ai", "together_ai", "perplexity", "huggingface"),
-    }
-)
-"""Prefixes, before the slash, of the models of other providers."""
 _LAMBDA: Final = "<lambda>"
 _MOST_COMPARED: Final = 32
 """The check compares an agent with at most so many earlier agents with tools: all would be quadratic."""
@@ -55,7 +42,7 @@ def check_tool_contracts(root: object) -> list[ContractIssue]:
             issue
             for step in facts.steps
             if isinstance(step.node.runs, ByModel)
-            for issue in _unsupported_tools(step)
+            for issue in gemini_tools(step, _given_by_adk(step))
         ),
         *(_hidden_calls(listener, missed) for listener, missed in unseen_tool_calls(facts, with_tools)),
     ]
@@ -127,43 +114,6 @@ def _is_on_vertex() -> bool:
     """True if Gemini runs on Vertex AI here, as google-genai reads the environment."""
     old = os.environ.get("GOOGLE_GENAI_USE_VERTEXAI", "")
     return os.environ.get("GOOGLE_GENAI_USE_ENTERPRISE", old).strip().lower() in ("1", "true")
-
-
-def _unsupported_tools(step: Step) -> Iterator[ContractIssue]:
-    """Report tools that only Gemini can run, if the agent's model is certainly another."""
-    given = step.node.given
-    executor = given.get("code_executor")
-    built_in = [
-        part
-        for tool in (*given.get("tools", ()), *([executor] if executor else ()))
-        for part in innermost(tool)
-        if type(part).__name__ in _ONLY_GEMINI
-        and type(part).__module__.startswith(("google.adk.", "adk_fluent."))
-    ]
-    if not built_in:
-        return
-    from adk_fluent.cost.model_selection import chosen_by
-
-    for part in built_in:
-        own = getattr(part, "model", None)
-        model = own if isinstance(own, str) and own else chosen_by(step)[1]
-        if _is_of_another(model):
-            name = tool_name(part) if hasattr(part, "name") or hasattr(part, "called") else None
-            yield issues.GeminiTool(
-                severity=Severity.ERROR,
-                agent=step.name,
-                message=f"{step.name} has {name or type(part).__name__}, which only Gemini runs, "
-                f"and its model is {model}",
-                hint="ADK refuses its first call. Give the tool to an agent with a Gemini model, "
-                "and that agent to this one: .tools(T.agent(...)).",
-            )
-
-
-def _is_of_another(model: str) -> bool:
-    provider, _, name = model.casefold().partition("/")
-    return "gemini" not in model.casefold() and (
-        (provider in _OTHERS and bool(name)) or model.casefold().startswith(("claude-", "gpt-"))
-    )
 
 
 # --- agents in tools ---------------------------------------------------------------------------------
