@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import date
+from decimal import Decimal
+from enum import Enum
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 from google.adk import agents as adk_agents
@@ -376,6 +380,74 @@ async def test_an_adopted_agent_stores_its_typed_answer_as_adk_does() -> None:
     result = await fluent.run("go", backend=mock_backend(script))
     assert result.state["trip"] == {"name": "Ulm", "start": None}
     assert await run_alike(native, fluent, answers=script) == []
+
+
+class Level(Enum):
+    """A value that is no JSON."""
+
+    HIGH = "high"
+
+
+class Order(BaseModel):
+    """A typed answer with a value of each kind that JSON does not tell apart."""
+
+    level: Level
+    day: date
+    price: Decimal
+    code: UUID
+    trip: Trip
+    trips: list[Trip]
+    note: str | None = None
+
+
+ORDER = (
+    '{"level": "high", "day": "2026-01-02", "price": "1.50", "code": "12345678-1234-5678-1234-567812345678", '
+    '"trip": {"name": "Ulm"}, "trips": [{"name": "Bonn"}]}'
+)
+
+
+def _showing(schema: Any) -> Any:
+    """A native project in which an instruction shows a typed answer."""
+    planner = LlmAgent(name="planner", output_schema=schema, output_key="order")
+    return shell("SequentialAgent", "trip", planner, LlmAgent(name="writer", instruction="About {order}"))
+
+
+@pytest.mark.filterwarnings("ignore:SequentialAgent is deprecated")
+@pytest.mark.parametrize(
+    ("schema", "answer"),
+    [
+        (Order, ORDER),
+        *(
+            pytest.param(*case, marks=pytest.mark.newest)  # older ones take models alone
+            for case in (
+                (list[Trip], '[{"name": "Ulm"}]'),
+                (dict[str, int | None], '{"a": null}'),
+                (dict[str, Trip], '{"a": {"name": "Ulm", "start": null}}'),
+                (list[date], '["2026-01-02"]'),
+            )
+        ),
+    ],
+    ids=repr,
+)
+async def test_an_adopted_agent_shows_a_typed_answer_as_adk_does(schema: Any, answer: str) -> None:
+    """ADK keeps Python values of models and of lists of models; every other answer is the JSON as it is."""
+    native = _showing(schema)
+    assert await run_alike(native, adopt(native), answers={"planner": answer}) == []
+
+
+async def test_an_expression_shows_a_typed_answer_in_json() -> None:
+    """An adopted agent keeps an enumeration as ADK does; an expression shows the values that stores keep."""
+    backend = mock_backend({"planner": ORDER, "writer": "ok"})
+    await adopt(_showing(Order)).run("go", backend=backend)
+    fluent = Agent("planner").returns(Order).writes("order") >> Agent("writer").instruct("About {order}")
+    await fluent.run("go", backend=backend)
+    adopted, shown = [asked.system for asked in backend.calls["writer"]]
+    assert "About {'level': <Level.HIGH: 'high'>, 'day': datetime.date(2026, 1, 2)" in adopted
+    assert (
+        "About {'level': 'high', 'day': '2026-01-02', 'price': '1.50', "
+        "'code': '12345678-1234-5678-1234-567812345678', 'trip': {'name': 'Ulm', 'start': None}, "
+        "'trips': [{'name': 'Bonn', 'start': None}], 'note': None}"
+    ) in shown
 
 
 SETTING_UP = """\
