@@ -487,6 +487,41 @@ def test_a_proof_finds_a_state_with_which_the_project_runs(cli: Cli, tmp_path: P
     assert "differs" not in done.err
 
 
+READING = """\
+from google.adk.agents import LlmAgent
+
+async def look(callback_context):
+    callback_context.state["length"] = len((await callback_context.load_artifact("book.txt")).text)
+
+root_agent = LlmAgent(
+    name="clerk", instruction="Use {artifact.book.txt} {artifact.user:me.md?}.", before_agent_callback=look
+)
+"""
+
+
+@pytest.mark.newest  # ADK 1.25 shows a `Part` with all its fields, and an expression its text
+def test_a_proof_has_the_files_that_instructions_show(cli: Cli, tmp_path: Path) -> None:
+    """Both sides find a text in each file; a file that only the code of the project names is missing."""
+    (tmp_path / "reading.py").write_text(READING)
+    done = cli("convert", "reading.py", "--verify")
+    assert done.code == 0, done.err
+    assert "verified" in done.err
+    (tmp_path / "missing.py").write_text(READING.replace('("book.txt")', '("other.txt")'))
+    done = cli("convert", "missing.py", "--verify")
+    assert done.code == 1
+    assert "Not verified: the project itself fails in a run with a scripted model: " in done.err
+
+
+@pytest.mark.newest
+async def test_both_sides_of_a_proof_are_shown_the_text_of_a_file() -> None:
+    """A difference in what an instruction shows of a file is found."""
+    native = LlmAgent(name="clerk", instruction="Use {artifact.book.txt}.")
+    assert await run_alike(native, adopt(native), artifacts=["book.txt"]) == []
+    fluent = Agent("clerk").instruct("Use (what is in notes.md).")
+    (line,) = await run_alike(native, fluent, artifacts=["book.txt"])
+    assert "(what is in book.txt)" in line
+
+
 def test_a_loop_without_an_end_is_not_run(cli: Cli, tmp_path: Path) -> None:
     """A run of it would never end, so the proof says so."""
     made = "from google.adk.agents import LlmAgent, LoopAgent\n"
