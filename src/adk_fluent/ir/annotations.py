@@ -307,7 +307,7 @@ class Adopted(Frozen):
 
     Attributes:
         tools: tools that run agents, each with the state keys that these agents use.
-        agents: the trees of these agents.
+        agents: the trees of these agents, or of the agents inside a class of the user's.
     """
 
     tools: tuple[tuple[object, Access], ...] = ()

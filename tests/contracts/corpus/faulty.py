@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, cast
 
+from google.adk.agents import BaseAgent, LlmAgent
 from google.adk.code_executors.built_in_code_executor import BuiltInCodeExecutor
 from google.adk.models.google_llm import Gemini
 from google.adk.tools.google_search_tool import google_search
@@ -33,6 +34,7 @@ from adk_fluent import (
     tap,
     transfer,
 )
+from adk_fluent.adopt import adopt
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.content import Modality
 from adk_fluent.cost import ModelCandidate
@@ -558,6 +560,22 @@ for what, severity, expression in (
 ):
     _add(severity, "tool-combination", what, expression, "a")
 _add("error", "tool-combination", "in an agent that a tool runs", Agent("boss").tools(T.agent(_searcher.delegate(helper))), "a")
+
+
+class Story(BaseAgent):
+    """A project's own class, whose code decides which of its agents run."""
+
+
+def _story(*agents: BaseAgent) -> Expr[Any]:
+    return adopt(Story(name="story", sub_agents=list(agents)))
+
+
+_native_searcher = LlmAgent(name="a", model="openai/gpt-4o", instruction="Search.", tools=[google_search])
+_add("warn", "gemini-tool", "in a class of the user's", _story(_native_searcher), "a")
+_add("warn", "duplicate-tool", "in a class of the user's", _story(LlmAgent(name="a", instruction="Help.", tools=[get_weather, get_weather])), "a")
+_add("info", "literal-placeholder", "in a class of the user's", _story(LlmAgent(name="a", instruction="Use {ticket.team}.")), "a")
+_add("warn", "misnamed-agent", "in a class in a class of the user's", _story(Story(name="inner", sub_agents=[LlmAgent(name="a", instruction="Transfer to b_dek.", sub_agents=[LlmAgent(name="b_desk", instruction="Help.")])])), "a")
+
 
 for what, expression in (
     ("a delegate in text", Agent("boss").returns(Ticket).delegate(helper)),

@@ -7,6 +7,7 @@ import os
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from adk_fluent.analysis.audience import separating_composite, visible_history
@@ -121,20 +122,37 @@ def _is_on_vertex() -> bool:
 
 @check(place=206)
 def check_agents_in_tools(root: object) -> list[ContractIssue]:
-    """Report errors and warnings of agents that tools run, except those about keys of the caller's state."""
-    trees: dict[int, Node] = {}
+    """Report errors and warnings of agents that tools run, except those about keys of the caller's state.
+
+    Report those of the agents inside a class of the user's, too: as possible, because only its code knows
+    whether and when it runs them.
+    """
+    trees: dict[int, tuple[Node, Step]] = {}
     for step in analyse(root).steps:
         adopted = step.node.annotations.adopted
         inside = (*agents_inside(step.node.given.get("tools", ())), *(adopted.agents if adopted else ()))
-        trees |= {id(tree): tree for tree in inside if isinstance(tree, Node)}
+        trees |= {id(tree): (tree, step) for tree in inside if isinstance(tree, Node)}
     return [
-        found
-        for tree in trees.values()
+        _possible(found, step) if step.node.opaque else found
+        for tree, step in trees.values()
         for facts in [Facts(tree, open_state=True)]
         for find in built_in_checks()
         for found in find(facts)
-        if found.key is None and found.severity is not Severity.INFO
+        if found.key is None and (found.severity is not Severity.INFO or _is_unreadable(found, step))
     ]
+
+
+def _is_unreadable(found: ContractIssue, step: Step) -> bool:
+    """True for a placeholder that ADK cannot read, in an agent inside a class of the user's."""
+    return step.node.opaque and isinstance(found, issues.LiteralPlaceholder)
+
+
+def _possible(found: ContractIssue, step: Step) -> ContractIssue:
+    """The finding about an agent inside a class of the user's, at most a warning, that names the class."""
+    kind = type(step.node.given["native"].value).__name__
+    hint = f"{found.hint}\nIt is inside {step.name}: whether it runs is known only to the code of {kind}."
+    severity = Severity.INFO if found.severity is Severity.INFO else Severity.WARN
+    return replace(found, severity=severity, hint=hint)
 
 
 # --- earlier tool calls ---------------------------------------------------------------------------
