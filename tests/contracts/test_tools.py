@@ -160,6 +160,17 @@ def test_a_key_that_an_agent_in_a_tool_reads_names_that_agent() -> None:
     assert f'reads "deep" (middle.inner, test_tools.py, line {line}): ERROR' in found["deep"]
 
 
+def test_a_key_that_an_agent_in_a_native_tool_reads_names_that_agent() -> None:
+    """Agents inside ADK's `AgentTool` are named in the same way."""
+    inner = LlmAgent(name="inner", instruction="Use {missing}.", before_agent_callback=_deep)
+    middle = LlmAgent(name="middle", instruction="Ask.", tools=[AgentTool(inner)])
+    outer = adopt(LlmAgent(name="outer", instruction="Ask.", tools=[AgentTool(middle)]))
+    found = {one.key: str(one) for one in check_all(outer).issues}
+    line = _deep.__code__.co_firstlineno + 1
+    assert 'a tool of outer reads "missing" (middle.inner): ERROR' in found["missing"]
+    assert f'reads "deep" (middle.inner, test_tools.py, line {line}): WARN' in found["deep"]
+
+
 class Search(GoogleSearchTool):
     """A search of a project's own."""
 

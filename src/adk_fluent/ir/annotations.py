@@ -317,6 +317,11 @@ class Adopted(Frozen):
         """The state keys that the agents inside a tool use; `None` if the tool runs no agents."""
         return next((touched for held, touched in self.tools if held is tool), None)
 
+    def bodies(self, tool: object) -> tuple[object, ...]:
+        """The trees of the agents that a tool runs."""
+        pairs = zip(self.tools, self.agents, strict=False)
+        return tuple(body for (held, _), body in pairs if held is tool)
+
 
 @frozen
 class Annotations(Frozen):

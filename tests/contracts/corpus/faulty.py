@@ -10,6 +10,7 @@ from typing import Any, cast
 from google.adk.agents import BaseAgent, LlmAgent
 from google.adk.code_executors.built_in_code_executor import BuiltInCodeExecutor
 from google.adk.models.google_llm import Gemini
+from google.adk.tools.agent_tool import AgentTool
 from google.adk.tools.google_search_tool import google_search
 from google.adk.tools.url_context_tool import url_context
 from google.genai.types import GenerateContentConfig
@@ -571,6 +572,8 @@ def _story(*agents: BaseAgent) -> Expr[Any]:
 
 
 _native_searcher = LlmAgent(name="a", model="openai/gpt-4o", instruction="Search.", tools=[google_search])
+_asked = LlmAgent(name="asked", instruction="Use {topic}.")
+_add("error", "read-before-write", "an agent in a tool of ADK's", adopt(LlmAgent(name="a", instruction="Ask.", tools=[AgentTool(_asked)])), "a", "topic")
 _add("warn", "gemini-tool", "in a class of the user's", _story(_native_searcher), "a")
 _add("warn", "duplicate-tool", "in a class of the user's", _story(LlmAgent(name="a", instruction="Help.", tools=[get_weather, get_weather])), "a")
 _add("info", "literal-placeholder", "in a class of the user's", _story(LlmAgent(name="a", instruction="Use {ticket.team}.")), "a")
