@@ -3,12 +3,14 @@
 # fmt: off
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from functools import partial
 from typing import Any, cast
 
 from google.adk.agents import BaseAgent, LlmAgent
+from google.adk.agents.invocation_context import InvocationContext
 from google.adk.code_executors.built_in_code_executor import BuiltInCodeExecutor
+from google.adk.events.event import Event
 from google.adk.models.google_llm import Gemini
 from google.adk.tools.agent_tool import AgentTool
 from google.adk.tools.google_search_tool import google_search
@@ -565,6 +567,10 @@ _add("error", "tool-combination", "in an agent that a tool runs", Agent("boss").
 
 class Story(BaseAgent):
     """A project's own class, whose code decides which of its agents run."""
+
+    async def _run_async_impl(self, ctx: InvocationContext) -> AsyncGenerator[Event, None]:
+        async for event in self.sub_agents[0].run_async(ctx):
+            yield event
 
 
 def _story(*agents: BaseAgent) -> Expr[Any]:
