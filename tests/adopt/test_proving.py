@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import date
+from decimal import Decimal
+from enum import Enum
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 from google.adk import agents as adk_agents
@@ -378,6 +382,74 @@ async def test_an_adopted_agent_stores_its_typed_answer_as_adk_does() -> None:
     assert await run_alike(native, fluent, answers=script) == []
 
 
+class Level(Enum):
+    """A value that is no JSON."""
+
+    HIGH = "high"
+
+
+class Order(BaseModel):
+    """A typed answer with a value of each kind that JSON does not tell apart."""
+
+    level: Level
+    day: date
+    price: Decimal
+    code: UUID
+    trip: Trip
+    trips: list[Trip]
+    note: str | None = None
+
+
+ORDER = (
+    '{"level": "high", "day": "2026-01-02", "price": "1.50", "code": "12345678-1234-5678-1234-567812345678", '
+    '"trip": {"name": "Ulm"}, "trips": [{"name": "Bonn"}]}'
+)
+
+
+def _showing(schema: Any) -> Any:
+    """A native project in which an instruction shows a typed answer."""
+    planner = LlmAgent(name="planner", output_schema=schema, output_key="order")
+    return shell("SequentialAgent", "trip", planner, LlmAgent(name="writer", instruction="About {order}"))
+
+
+@pytest.mark.filterwarnings("ignore:SequentialAgent is deprecated")
+@pytest.mark.parametrize(
+    ("schema", "answer"),
+    [
+        (Order, ORDER),
+        *(
+            pytest.param(*case, marks=pytest.mark.newest)  # older ones take models alone
+            for case in (
+                (list[Trip], '[{"name": "Ulm"}]'),
+                (dict[str, int | None], '{"a": null}'),
+                (dict[str, Trip], '{"a": {"name": "Ulm", "start": null}}'),
+                (list[date], '["2026-01-02"]'),
+            )
+        ),
+    ],
+    ids=repr,
+)
+async def test_an_adopted_agent_shows_a_typed_answer_as_adk_does(schema: Any, answer: str) -> None:
+    """ADK keeps Python values of models and of lists of models; every other answer is the JSON as it is."""
+    native = _showing(schema)
+    assert await run_alike(native, adopt(native), answers={"planner": answer}) == []
+
+
+async def test_an_expression_shows_a_typed_answer_in_json() -> None:
+    """An adopted agent keeps an enumeration as ADK does; an expression shows the values that stores keep."""
+    backend = mock_backend({"planner": ORDER, "writer": "ok"})
+    await adopt(_showing(Order)).run("go", backend=backend)
+    fluent = Agent("planner").returns(Order).writes("order") >> Agent("writer").instruct("About {order}")
+    await fluent.run("go", backend=backend)
+    adopted, shown = [asked.system for asked in backend.calls["writer"]]
+    assert "About {'level': <Level.HIGH: 'high'>, 'day': datetime.date(2026, 1, 2)" in adopted
+    assert (
+        "About {'level': 'high', 'day': '2026-01-02', 'price': '1.50', "
+        "'code': '12345678-1234-5678-1234-567812345678', 'trip': {'name': 'Ulm', 'start': None}, "
+        "'trips': [{'name': 'Bonn', 'start': None}], 'note': None}"
+    ) in shown
+
+
 SETTING_UP = """\
 from google.adk.agents import BaseAgent, LlmAgent, SequentialAgent
 
@@ -413,6 +485,41 @@ def test_a_proof_finds_a_state_with_which_the_project_runs(cli: Cli, tmp_path: P
     assert done.code == 1
     assert "Not verified: the project itself fails in a run with a scripted model: " in done.err
     assert "differs" not in done.err
+
+
+READING = """\
+from google.adk.agents import LlmAgent
+
+async def look(callback_context):
+    callback_context.state["length"] = len((await callback_context.load_artifact("book.txt")).text)
+
+root_agent = LlmAgent(
+    name="clerk", instruction="Use {artifact.book.txt} {artifact.user:me.md?}.", before_agent_callback=look
+)
+"""
+
+
+@pytest.mark.newest  # ADK 1.25 shows a `Part` with all its fields, and an expression its text
+def test_a_proof_has_the_files_that_instructions_show(cli: Cli, tmp_path: Path) -> None:
+    """Both sides find a text in each file; a file that only the code of the project names is missing."""
+    (tmp_path / "reading.py").write_text(READING)
+    done = cli("convert", "reading.py", "--verify")
+    assert done.code == 0, done.err
+    assert "verified" in done.err
+    (tmp_path / "missing.py").write_text(READING.replace('("book.txt")', '("other.txt")'))
+    done = cli("convert", "missing.py", "--verify")
+    assert done.code == 1
+    assert "Not verified: the project itself fails in a run with a scripted model: " in done.err
+
+
+@pytest.mark.newest
+async def test_both_sides_of_a_proof_are_shown_the_text_of_a_file() -> None:
+    """A difference in what an instruction shows of a file is found."""
+    native = LlmAgent(name="clerk", instruction="Use {artifact.book.txt}.")
+    assert await run_alike(native, adopt(native), artifacts=["book.txt"]) == []
+    fluent = Agent("clerk").instruct("Use (what is in notes.md).")
+    (line,) = await run_alike(native, fluent, artifacts=["book.txt"])
+    assert "(what is in book.txt)" in line
 
 
 def test_a_loop_without_an_end_is_not_run(cli: Cli, tmp_path: Path) -> None:

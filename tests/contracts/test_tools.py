@@ -6,15 +6,22 @@ from functools import partial
 from typing import Any, cast
 
 import pytest
+from google.adk.agents import LlmAgent
+from google.adk.tools.agent_tool import AgentTool
+from google.adk.tools.enterprise_search_tool import EnterpriseWebSearchTool
 from google.adk.tools.exit_loop_tool import exit_loop
 from google.adk.tools.function_tool import FunctionTool
-from google.adk.tools.google_search_tool import google_search
+from google.adk.tools.google_search_tool import GoogleSearchTool, google_search
+from google.adk.tools.url_context_tool import url_context
 from google.genai.types import FunctionDeclaration
 from pydantic import BaseModel
 
 from adk_fluent import Agent, C, P, RemoteAgent, S, T
+from adk_fluent.adopt import adopt
 from adk_fluent.contracts import check_all, check_descriptions
+from adk_fluent.errors import RunError
 from adk_fluent.expr.base import Expr
+from adk_fluent.testing import mock_backend
 
 CLERK = Agent("clerk").instruct("Help.")
 
@@ -151,3 +158,50 @@ def test_a_key_that_an_agent_in_a_tool_reads_names_that_agent() -> None:
     line = _deep.__code__.co_firstlineno + 1
     assert 'a tool of outer reads "missing" (middle.inner): ERROR' in found["missing"]
     assert f'reads "deep" (middle.inner, test_tools.py, line {line}): ERROR' in found["deep"]
+
+
+def test_a_key_that_an_agent_in_a_native_tool_reads_names_that_agent() -> None:
+    """Agents inside ADK's `AgentTool` are named in the same way."""
+    inner = LlmAgent(name="inner", instruction="Use {missing}.", before_agent_callback=_deep)
+    middle = LlmAgent(name="middle", instruction="Ask.", tools=[AgentTool(inner)])
+    outer = adopt(LlmAgent(name="outer", instruction="Ask.", tools=[AgentTool(middle)]))
+    found = {one.key: str(one) for one in check_all(outer).issues}
+    line = _deep.__code__.co_firstlineno + 1
+    assert 'a tool of outer reads "missing" (middle.inner): ERROR' in found["missing"]
+    assert f'reads "deep" (middle.inner, test_tools.py, line {line}): WARN' in found["deep"]
+
+
+class Search(GoogleSearchTool):
+    """A search of a project's own."""
+
+
+@pytest.mark.newest
+@pytest.mark.parametrize(
+    ("given", "refused"),
+    [
+        ({"tools": [google_search]}, True),
+        ({"tools": [Search()]}, True),
+        ({"tools": [EnterpriseWebSearchTool()]}, True),
+        ({"tools": [google_search], "model": "gemini-flash-latest"}, True),
+        ({"tools": [google_search], "model": "gemini-3-pro"}, False),
+        ({"tools": [url_context]}, False),
+        ({"tools": [GoogleSearchTool(bypass_multi_tools_limit=True)]}, False),
+        ({"tools": [google_search], "below": "single_turn"}, False),
+        ({"tools": [AgentTool(LlmAgent(name="s", model="gemini-2.5-flash", tools=[google_search]))]}, False),
+    ],
+    ids=["search", "derived", "enterprise", "alias", "new", "pages", "bypass", "single turn", "repaired"],
+)
+async def test_an_error_about_search_beside_sub_agents_is_what_adk_refuses(
+    given: dict[str, Any], refused: bool
+) -> None:
+    """ADK refuses the first call of an agent exactly where the check reports that its search is an error."""
+    fields: Any = {"name": "desk", "model": "gemini-2.5-flash", **given}
+    below: Any = LlmAgent(name="b", mode=fields.pop("below", None))
+    expression = adopt(LlmAgent(**fields, sub_agents=[below]))
+    errors = [issue.agent for issue in check_all(expression).errors if issue.code == "tool-combination"]
+    assert errors == ["desk"] * refused
+    if not refused:
+        assert (await expression.run("Hi", backend=mock_backend({"desk": "Fine."}))).text == "Fine."
+        return
+    with pytest.raises(RunError, match="has sub-agent transfer targets"):
+        await expression.run("Hi", backend=mock_backend({"desk": "Fine."}))

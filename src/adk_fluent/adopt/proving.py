@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping
 from typing import Any, Literal, TypeVar
 
 from adk_fluent.errors import what_happened
@@ -20,6 +20,7 @@ async def run_alike(
     *,
     tools: Literal["real", "recorded"] = "real",
     left_out: list[str] | None = None,
+    artifacts: Iterable[str] = (),
 ) -> list[str]:
     """Where the two differ in events, state or what models are asked, in a line each; none if they run alike.
 
@@ -33,6 +34,7 @@ async def run_alike(
         tools: what a call of a tool does: what the user's code does, or nothing but being recorded, and
             compared, too.
         left_out: gets a line for each thing that was not compared, as two native runs differ in it.
+        artifacts: the names of files that exist on both sides before, each with a text that is made up.
 
     Raises:
         Exception: whatever both raise; the native one's.
@@ -45,12 +47,16 @@ async def run_alike(
     otherwise = in_form("an agent", "An answer.")
     kind = tool_stubs.StandingBackend if tools == "recorded" else MockBackend
 
+    def scripted() -> MockBackend:
+        files = run_comparison.ProvidedArtifacts(provided=tuple(artifacts))
+        return kind(script, default=otherwise, artifact_service=files)
+
     async def mine() -> run_comparison.Played:
-        backend = kind(script, default=otherwise)
+        backend = scripted()
         return await run_comparison.played(native, backend, prompt, before)
 
     async def theirs() -> run_comparison.Played:
-        backend = kind(script, default=otherwise)
+        backend = scripted()
         with run_comparison.restoring(backend):
             result = await expression.run(prompt, backend=backend, state=before)
         return run_comparison.of(result, backend, result.state)

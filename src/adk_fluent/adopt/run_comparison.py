@@ -10,7 +10,9 @@ from typing import Any, Final, cast
 
 from google.adk.agents.base_agent import BaseAgent
 from google.adk.apps.app import App
+from google.adk.artifacts import InMemoryArtifactService
 from google.adk.models.llm_request import LlmRequest
+from google.genai import types
 from pydantic_core import to_jsonable_python
 
 from adk_fluent.adopt.native_runs import as_compiled
@@ -38,6 +40,33 @@ class Played:
     requests: Mapping[str, list[Row]]
     state: Mapping[str, Any]
     called: list[Row]
+
+
+class ProvidedArtifacts(InMemoryArtifactService):
+    """An artifact service that has a text for each of some files, in every session, until a run saves it.
+
+    Attributes:
+        provided: the names of these files.
+    """
+
+    provided: tuple[str, ...] = ()
+
+    async def load_artifact(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        filename: str,
+        session_id: str | None = None,
+        version: int | None = None,
+    ) -> types.Part | None:
+        """Load what a run saved, or else the text that is provided."""
+        found = await super().load_artifact(
+            app_name=app_name, user_id=user_id, filename=filename, session_id=session_id, version=version
+        )
+        if found is None and filename in self.provided:
+            return types.Part(text=f"(what is in {filename})")
+        return found
 
 
 STEADY: Final = "(differs between two native runs)"

@@ -6,7 +6,7 @@ import asyncio
 import re
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
@@ -22,6 +22,7 @@ from adk_fluent.cli.target import Target, load, module_name
 from adk_fluent.errors import ADKFluentError, ArgumentError, what_happened
 from adk_fluent.expr.base import Expr
 from adk_fluent.ir.base import Node, walk
+from adk_fluent.ir.keys import uses_in
 from adk_fluent.ir.nodes import NO_LIMIT, AgentNode, agents_in
 from adk_fluent.ir.tools import ends_loops
 from adk_fluent.state.answers import asked_schema
@@ -174,7 +175,7 @@ def _in_a_state(
     while True:
         left.clear()
         try:
-            return _first_difference(native, pipeline, scripts(root), states[0], left)
+            return _first_difference(native, pipeline, root, states[0], left)
         except ProjectError as error:
             key = next(iter(_MISSING.findall(str(error))), None)
             if key and key not in states[0]:
@@ -196,18 +197,29 @@ _MISSING: Final = re.compile(r"(?:Context variable not found: `|KeyError: ['\"])
 def _first_difference(
     native: Any,
     pipeline: Expr[Any],
-    played: Iterable[tuple[str, dict[str, Any]]],
+    root: Node,
     state: Mapping[str, Any],
     left: dict[str, str],
 ) -> list[str]:
     """Where the runs by the first script that shows a difference differ; `left` gets what is not compared.
 
+    The files that instructions show exist on both sides: nothing else would save those of another program.
+
     Raises:
         ProjectError: both sides fail where nothing is only made up.
     """
-    for what, script in played:
+    shown = [one.filename for agent in agents_in(root) for one in uses_in(agent.templates)]
+    for what, script in scripts(root):
         lines: list[str] = []
-        run = run_alike(native, pipeline, answers=script, state=state, tools="recorded", left_out=lines)
+        run = run_alike(
+            native,
+            pipeline,
+            answers=script,
+            state=state,
+            tools="recorded",
+            left_out=lines,
+            artifacts=shown,
+        )
         try:
             found = asyncio.run(run)
         except Exception as error:  # the user's own functions run

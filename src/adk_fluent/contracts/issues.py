@@ -307,6 +307,13 @@ class GeminiTool(ContractIssue):
 
 
 @issue
+class ToolCombination(ContractIssue):
+    """An agent has a tool that Gemini runs, and functions or sub-agents that its model refuses beside it."""
+
+    code: str = "tool-combination"
+
+
+@issue
 class UnnamedTool(ContractIssue):
     """A tool has no name, so a model cannot call it."""
 

@@ -307,7 +307,7 @@ class Adopted(Frozen):
 
     Attributes:
         tools: tools that run agents, each with the state keys that these agents use.
-        agents: the trees of these agents.
+        agents: the trees of these agents, or of the agents inside a class of the user's.
     """
 
     tools: tuple[tuple[object, Access], ...] = ()
@@ -316,6 +316,11 @@ class Adopted(Frozen):
     def inside(self, tool: object) -> Access | None:
         """The state keys that the agents inside a tool use; `None` if the tool runs no agents."""
         return next((touched for held, touched in self.tools if held is tool), None)
+
+    def bodies(self, tool: object) -> tuple[object, ...]:
+        """The trees of the agents that a tool runs."""
+        pairs = zip(self.tools, self.agents, strict=False)
+        return tuple(body for (held, _), body in pairs if held is tool)
 
 
 @frozen

@@ -121,31 +121,38 @@ def _is_called(function: object) -> bool:
     return not any(one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD) for one in parameters)
 
 
-def tool_reads(tool: object, touched: Access) -> KeyReads:
+def tool_reads(tool: object, touched: Access, bodies: Iterable[Node] = ()) -> KeyReads:
     """The keys that a tool reads.
 
     A key that only its source shows is `lenient`, because the model may never call the tool. If an agent in
     the tool reads a key, the place starts with the name of that agent: `outer.inner, agents.py, line 3`.
+
+    Args:
+        touched: the keys that its calls use.
+        bodies: the trees of the agents in it, if it is a tool of ADK's.
     """
     functions = [getattr(part, "func", part) for part in innermost(tool)] if touched.reads else []
     shown = [fn for fn in functions if (hasattr(fn, "__code__") or _is_called(fn)) and said(fn) is None]
     places = {read.key: read for read in declared(shown, "tool", "lenient")}
-    within = _agents_that_read(agents_inside([tool])) if touched.reads else {}
-    return (
-        places.get(key) or KeyRead(key, "tool", where=within.get(key, "")) for key in sorted(touched.reads)
-    )
+    bodies = tuple(bodies)
+    within = _agents_that_read((*agents_inside([tool]), *bodies)) if touched.reads or bodies else {}
+    for key in sorted(touched.reads):
+        yield places.get(key) or KeyRead(key, "tool", where=within[key].where if key in within else "")
+    for key in sorted(within.keys() - touched.reads - touched.writes) if bodies else ():
+        if within[key].level == "lenient":
+            yield within[key]
 
 
-def _agents_that_read(bodies: Iterable[Node]) -> dict[str, str]:
-    """For each key, the agent inside a tool that reads it, and the place in its source if that is known."""
-    found: dict[str, str] = {}
+def _agents_that_read(bodies: Iterable[Node]) -> dict[str, KeyRead]:
+    """For each key, its read by an agent inside a tool, with the agent and the place in its source."""
+    found: dict[str, KeyRead] = {}
     for node in (node for body in bodies for node in walk(body)):
         name = node.name or node.label
         for read in node.key_reads():
             is_place = read.where.partition(", ")[2].startswith("line ")
             inner = read.via == "tool" and read.where and not is_place
             where = f"{name}.{read.where}" if inner else ", ".join(filter(None, (name, read.where)))
-            found.setdefault(read.key, where)
+            found.setdefault(read.key, KeyRead(read.key, "tool", read.level, where=where))
     return found
 
 

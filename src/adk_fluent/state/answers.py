@@ -96,7 +96,7 @@ class AnswerType:
         """Parse an answer to JSON types, for state. Fields that are `None` stay, so it reads back equal.
 
         Args:
-            as_adk: leave fields that are `None` out, as ADK does.
+            as_adk: store what ADK does: fields of models are Python values, and left out if they are `None`.
 
         Raises:
             AnswerError: the answer is not JSON of that type, or state would lose a part, as of a `SecretStr`.
@@ -109,7 +109,14 @@ class AnswerType:
         stored = self.adapter.dump_python(value, mode="json")
         if lost := loss_of_value(self.adapter, value, stored, to_json(stored)):
             raise self._error(text, agent, key, lost)
-        return self.adapter.dump_python(value, mode="json", exclude_none=True) if as_adk else stored
+        return self._as_adk(value, text) if as_adk else stored
+
+    def _as_adk(self, value: Any, text: str) -> Any:
+        """The data that ADK stores: Python values of a model or a list of models; else the JSON as it is."""
+        held = get_args(self.schema)[0] if get_origin(self.schema) is list else self.schema
+        if hasattr(held, "model_fields"):
+            return self.adapter.dump_python(value, exclude_none=True)
+        return json.loads(unfenced(text))
 
     @property
     def name(self) -> str:

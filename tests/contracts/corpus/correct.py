@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 
+from google.adk.tools.google_search_tool import GoogleSearchTool
+
 from adk_fluent import (
     A,
     Agent,
@@ -419,6 +421,19 @@ _CASES = {
     "search and Gemini of LiteLLM": Agent("a", "openrouter/google/gemini-2.5-pro").tools(T.google_search()),
     "search in an agent tool": Agent("a", "claude-sonnet-4-5").tools(
         T.agent(Agent("searcher", "gemini-2.5-flash").tools(T.google_search()))
+    ),
+    "search beside sub-agents of Gemini 3": Agent("a", "gemini-3-pro")
+    .tools(T.google_search())
+    .delegate(helper),
+    "search as an agent beside sub-agents": Agent("a", "gemini-2.5-flash")
+    .tools(T.agent(Agent("searcher", "gemini-2.5-flash").tools(T.google_search())), get_weather)
+    .delegate(helper),
+    "search that ADK itself sets apart": Agent("a", "gemini-2.5-flash")
+    .tools(GoogleSearchTool(bypass_multi_tools_limit=True), get_weather)
+    .delegate(helper),
+    "search beside pages": Agent("a", "gemini-2.5-flash").tools(T.google_search(), T.url_context()),
+    "search in a sub-agent that stays": Agent("boss").delegate(
+        Agent("a", "gemini-2.5-flash").tools(T.google_search()).isolate()
     ),
     "a delegate of the same type": Agent("boss").returns(Ticket).delegate(Agent("kid").returns(Ticket)),
     "both show everything": helper >> Agent("b").include_contents("default").context(C.default()),

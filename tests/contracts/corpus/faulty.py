@@ -3,12 +3,16 @@
 # fmt: off
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from functools import partial
 from typing import Any, cast
 
+from google.adk.agents import BaseAgent, LlmAgent
+from google.adk.agents.invocation_context import InvocationContext
 from google.adk.code_executors.built_in_code_executor import BuiltInCodeExecutor
+from google.adk.events.event import Event
 from google.adk.models.google_llm import Gemini
+from google.adk.tools.agent_tool import AgentTool
 from google.adk.tools.google_search_tool import google_search
 from google.adk.tools.url_context_tool import url_context
 from google.genai.types import GenerateContentConfig
@@ -33,6 +37,7 @@ from adk_fluent import (
     tap,
     transfer,
 )
+from adk_fluent.adopt import adopt
 from adk_fluent.config import ExecutionConfig
 from adk_fluent.content import Modality
 from adk_fluent.cost import ModelCandidate
@@ -544,6 +549,42 @@ for what, model, tools in (
 _add("error", "gemini-tool", "code execution", Agent("a", "openai/gpt-4o").code_executor(BuiltInCodeExecutor()), "a")
 _add("error", "gemini-tool", "the model of the agent above", Agent("boss", "claude-sonnet-4-5").delegate(Agent("a").tools(T.google_search()).isolate()), "a")
 _add("error", "gemini-tool", "in an agent that a tool runs", Agent("boss", "gemini-2.5-flash").tools(T.agent(Agent("a", "openai/gpt-4o").tools(T.google_search()))), "a")
+_searcher = Agent("a", "gemini-2.5-flash").instruct("Search.").tools(T.google_search())
+_reader = Agent("a", "gemini-2.5-flash").instruct("Read.").tools(url_context)
+for what, severity, expression in (
+    ("search beside sub-agents", "error", _searcher.delegate(helper)),
+    ("search beside sub-agents and a function", "error", _searcher.tool(get_weather).delegate(helper)),
+    ("search and a model of unknown version", "error", Agent("a", "gemini-flash-latest").tools(google_search).delegate(helper)),
+    ("search beside a function", "warn", _searcher.tool(get_weather)),
+    ("search beside the tool for a typed answer", "warn", _searcher.returns(Ticket)),
+    ("search in a sub-agent", "warn", Agent("boss").instruct("Help.").delegate(_searcher)),
+    ("pages beside sub-agents", "warn", _reader.delegate(helper)),
+    ("code execution beside a function", "warn", Agent("a", "gemini-2.5-flash").tool(get_weather).code_executor(BuiltInCodeExecutor())),
+):
+    _add(severity, "tool-combination", what, expression, "a")
+_add("error", "tool-combination", "in an agent that a tool runs", Agent("boss").tools(T.agent(_searcher.delegate(helper))), "a")
+
+
+class Story(BaseAgent):
+    """A project's own class, whose code decides which of its agents run."""
+
+    async def _run_async_impl(self, ctx: InvocationContext) -> AsyncGenerator[Event, None]:
+        async for event in self.sub_agents[0].run_async(ctx):
+            yield event
+
+
+def _story(*agents: BaseAgent) -> Expr[Any]:
+    return adopt(Story(name="story", sub_agents=list(agents)))
+
+
+_native_searcher = LlmAgent(name="a", model="openai/gpt-4o", instruction="Search.", tools=[google_search])
+_asked = LlmAgent(name="asked", instruction="Use {topic}.")
+_add("error", "read-before-write", "an agent in a tool of ADK's", adopt(LlmAgent(name="a", instruction="Ask.", tools=[AgentTool(_asked)])), "a", "topic")
+_add("warn", "gemini-tool", "in a class of the user's", _story(_native_searcher), "a")
+_add("warn", "duplicate-tool", "in a class of the user's", _story(LlmAgent(name="a", instruction="Help.", tools=[get_weather, get_weather])), "a")
+_add("info", "literal-placeholder", "in a class of the user's", _story(LlmAgent(name="a", instruction="Use {ticket.team}.")), "a")
+_add("warn", "misnamed-agent", "in a class in a class of the user's", _story(Story(name="inner", sub_agents=[LlmAgent(name="a", instruction="Transfer to b_dek.", sub_agents=[LlmAgent(name="b_desk", instruction="Help.")])])), "a")
+
 
 for what, expression in (
     ("a delegate in text", Agent("boss").returns(Ticket).delegate(helper)),

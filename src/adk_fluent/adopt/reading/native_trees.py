@@ -6,7 +6,8 @@ it leaves alone what its base does; everything else is one opaque node.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import cache
 from typing import Any, Final, cast
 
@@ -132,7 +133,9 @@ class Reading:
         if known is None:
             said = access(value)
             known = said if said.reads_known or said.writes_known else None
-        return NativeNode(name=name, native=Native(value), declared=known, annotations=_ADOPTED)
+        inside = tuple(_trees(getattr(value, "sub_agents", ())))
+        notes = Annotations(adopted=Adopted(agents=inside)) if inside else _ADOPTED
+        return NativeNode(name=name, native=Native(value), declared=known, annotations=notes)
 
     def agent(self, agent: BaseAgent) -> Node:
         """An agent with all below it."""
@@ -200,6 +203,13 @@ class Reading:
         )
         notes = Annotations(adopted=used) if inside else _ADOPTED
         return AgentNode(name=agent.name, annotations=notes, children=children, **values)
+
+
+def _trees(agents: Iterable[BaseAgent]) -> Iterator[Node]:
+    """The trees of the agents inside one that cannot be looked into, as far as they can be read."""
+    for agent in agents:
+        with suppress(ArgumentError):  # the code of the user may run agents that form no tree
+            yield Reading({}).agent(agent)
 
 
 # --- fields ---------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import os
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from adk_fluent.analysis.audience import separating_composite, visible_history
@@ -16,28 +17,15 @@ from adk_fluent.analysis.plan import Step, at_most_three, hand_over_targets
 from adk_fluent.context.spec import Context
 from adk_fluent.contracts import issues
 from adk_fluent.contracts.checks.resources import declared_functions
+from adk_fluent.contracts.gemini_tools import gemini_tools
 from adk_fluent.contracts.report import ContractIssue, Severity, built_in_checks, check
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.execution import ByModel
 from adk_fluent.ir.nodes import agent_of
 from adk_fluent.ir.resources import wanted
-from adk_fluent.ir.tools import agents_inside, innermost, tool_name
+from adk_fluent.ir.tools import agents_inside, tool_name
 from adk_fluent.state.answers import returned_type
 
-_ONLY_GEMINI: Final = frozenset(
-    {
-        *("GoogleSearchTool", "UrlContextTool", "EnterpriseWebSearchTool", "GoogleMapsGroundingTool"),
-        *("VertexAiSearchTool", "BuiltInCodeExecutor", "GoogleSearch", "UrlContext", "VertexAiSearch"),
-    }
-)
-"""Classes of tools that Gemini runs itself; ADK raises an error if another model has one."""
-_OTHERS: Final = frozenset(
-    {
-        *("openai", "anthropic", "azure", "bedrock", "cohere", "cohere_chat", "deepseek", "groq", "mistral"),
-        *("ollama", "ollama_chat", "xai", "fireworks_ai", "together_ai", "perplexity", "huggingface"),
-    }
-)
-"""Prefixes, before the slash, of the models of other providers."""
 _LAMBDA: Final = "<lambda>"
 _MOST_COMPARED: Final = 32
 """The check compares an agent with at most so many earlier agents with tools: all would be quadratic."""
@@ -54,7 +42,7 @@ def check_tool_contracts(root: object) -> list[ContractIssue]:
             issue
             for step in facts.steps
             if isinstance(step.node.runs, ByModel)
-            for issue in _unsupported_tools(step)
+            for issue in gemini_tools(step, _given_by_adk(step))
         ),
         *(_hidden_calls(listener, missed) for listener, missed in unseen_tool_calls(facts, with_tools)),
     ]
@@ -128,62 +116,42 @@ def _is_on_vertex() -> bool:
     return os.environ.get("GOOGLE_GENAI_USE_ENTERPRISE", old).strip().lower() in ("1", "true")
 
 
-def _unsupported_tools(step: Step) -> Iterator[ContractIssue]:
-    """Report tools that only Gemini can run, if the agent's model is certainly another."""
-    given = step.node.given
-    executor = given.get("code_executor")
-    built_in = [
-        part
-        for tool in (*given.get("tools", ()), *([executor] if executor else ()))
-        for part in innermost(tool)
-        if type(part).__name__ in _ONLY_GEMINI
-        and type(part).__module__.startswith(("google.adk.", "adk_fluent."))
-    ]
-    if not built_in:
-        return
-    from adk_fluent.cost.model_selection import chosen_by
-
-    for part in built_in:
-        own = getattr(part, "model", None)
-        model = own if isinstance(own, str) and own else chosen_by(step)[1]
-        if _is_of_another(model):
-            name = tool_name(part) if hasattr(part, "name") or hasattr(part, "called") else None
-            yield issues.GeminiTool(
-                severity=Severity.ERROR,
-                agent=step.name,
-                message=f"{step.name} has {name or type(part).__name__}, which only Gemini runs, "
-                f"and its model is {model}",
-                hint="ADK refuses its first call. Give the tool to an agent with a Gemini model, "
-                "and that agent to this one: .tools(T.agent(...)).",
-            )
-
-
-def _is_of_another(model: str) -> bool:
-    provider, _, name = model.casefold().partition("/")
-    return "gemini" not in model.casefold() and (
-        (provider in _OTHERS and bool(name)) or model.casefold().startswith(("claude-", "gpt-"))
-    )
-
-
 # --- agents in tools ---------------------------------------------------------------------------------
 
 
 @check(place=206)
 def check_agents_in_tools(root: object) -> list[ContractIssue]:
-    """Report errors and warnings of agents that tools run, except those about keys of the caller's state."""
-    trees: dict[int, Node] = {}
+    """Report errors and warnings of agents that tools run, except those about keys of the caller's state.
+
+    Report those of the agents inside a class of the user's, too: as possible, because only its code knows
+    whether and when it runs them.
+    """
+    trees: dict[int, tuple[Node, Step]] = {}
     for step in analyse(root).steps:
         adopted = step.node.annotations.adopted
         inside = (*agents_inside(step.node.given.get("tools", ())), *(adopted.agents if adopted else ()))
-        trees |= {id(tree): tree for tree in inside if isinstance(tree, Node)}
+        trees |= {id(tree): (tree, step) for tree in inside if isinstance(tree, Node)}
     return [
-        found
-        for tree in trees.values()
+        _possible(found, step) if step.node.opaque else found
+        for tree, step in trees.values()
         for facts in [Facts(tree, open_state=True)]
         for find in built_in_checks()
         for found in find(facts)
-        if found.key is None and found.severity is not Severity.INFO
+        if found.key is None and (found.severity is not Severity.INFO or _is_unreadable(found, step))
     ]
+
+
+def _is_unreadable(found: ContractIssue, step: Step) -> bool:
+    """True for a placeholder that ADK cannot read, in an agent inside a class of the user's."""
+    return step.node.opaque and isinstance(found, issues.LiteralPlaceholder)
+
+
+def _possible(found: ContractIssue, step: Step) -> ContractIssue:
+    """The finding about an agent inside a class of the user's, at most a warning, that names the class."""
+    kind = type(step.node.given["native"].value).__name__
+    hint = f"{found.hint}\nIt is inside {step.name}: whether it runs is known only to the code of {kind}."
+    severity = Severity.INFO if found.severity is Severity.INFO else Severity.WARN
+    return replace(found, severity=severity, hint=hint)
 
 
 # --- earlier tool calls ---------------------------------------------------------------------------

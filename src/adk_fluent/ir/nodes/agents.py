@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, ClassVar, Final, Literal, Self
+from typing import Any, ClassVar, Final, Literal, Self, cast
 
 from adk_fluent.ir import execution
 from adk_fluent.ir._generated import AGENT_FIELDS, AgentFields
@@ -166,8 +166,10 @@ class AgentNode(ParentNode, AgentFields):  # pyright: ignore[reportIncompatibleV
             yield from self.annotations.context.key_reads()
         for field in CALLBACKS:
             yield from declared(given.get(field, ()), _channel(field), shown=shown)
+        adopted = self.annotations.adopted
         for tool in self.tools:
-            yield from tool_reads(tool, self.touched(tool))
+            bodies = () if adopted is None else cast("tuple[Node, ...]", adopted.bodies(tool))
+            yield from tool_reads(tool, self.touched(tool), bodies)
         if self.selector is not None:
             yield from self.selector.key_reads()
         for what, function, seen in self.sighted():
