@@ -104,7 +104,7 @@ _APART: Final = (
 
 
 _BYPASS: Final = "bypass_multi_tools_limit"
-"""The option with which ADK itself gives such a tool to an agent of its own, or makes a function of it."""
+"""ADK's option that gives such a tool to a separate agent, or makes a function of it."""
 _DELEGATED: Final = ("task", "single_turn")
 """The modes of sub-agents that ADK calls as tools, instead of handing over."""
 
