@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
+from adk_fluent import inspection
 from adk_fluent.errors import ADKFluentError, ArgumentError
 
 if TYPE_CHECKING:
@@ -49,9 +50,7 @@ class Reports:
         >>> (Agent("a").writes("x") >> Agent("b").reads("x")).data_flow()["b"].reads
         "C.from_state('x') — state keys only"
         """
-        from adk_fluent.inspection.explanation import data_flow
-
-        return data_flow(self.node)
+        return inspection.data_flow(self.node)
 
     def llm_anatomy(self) -> PerAgent[LlmAnatomy]:
         """Show the request that each agent's model will receive, channel by channel; `str()` returns text.
@@ -61,9 +60,7 @@ class Reports:
         >>> found["b"].history, found["b"].context
         ('SUPPRESSED', 'state["x"] injected')
         """
-        from adk_fluent.inspection.anatomy import llm_anatomy
-
-        return llm_anatomy(self.node)
+        return inspection.llm_anatomy(self.node)
 
     def explain(self) -> Explanation:
         """Report all that is known before a run: the steps, each agent's inputs and outputs, the findings.
@@ -75,9 +72,7 @@ class Reports:
           instruction:  "Help."
         ...
         """
-        from adk_fluent.inspection.explanation import explain
-
-        return explain(self.node)
+        return inspection.explain(self.node)
 
     async def preview(
         self,

@@ -20,7 +20,7 @@ from adk_fluent.middleware.retrying import Retry, Retryable
 from adk_fluent.spelling import Namespace
 from adk_fluent.state.delta import detached
 from adk_fluent.tools import sources, wrappers
-from adk_fluent.tools.spec import Tool, makes_values, object_of
+from adk_fluent.tools.spec import ArtifactTool, Tool, makes_values, object_of
 
 if TYPE_CHECKING:
     from google.adk.agents.base_agent import BaseAgent
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from google.adk.tools import BaseTool, ToolContext
     from google.adk.tools.base_toolset import BaseToolset
     from google.genai.types import VertexAISearchDataStoreSpec
-
-    from adk_fluent.tools.spec import ArtifactTool
 
     ToolLike = Callable[..., Any] | BaseTool | BaseToolset | BaseAgent | Tool | ArtifactTool
     """Every value that an agent accepts as a tool."""

@@ -346,7 +346,7 @@ def given_state(state: object) -> Mapping[str, Any]:
 def type_text(kind: object) -> str:
     """The name of a type in messages.
 
-    >>> shown(dict[str, int] | None)
+    >>> type_text(dict[str, int] | None)
     'dict[str, int] | None'
     """
     if kind is None or kind is type(None):
