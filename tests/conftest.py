@@ -22,7 +22,7 @@ import pytest
 from google.genai import Client
 from hypothesis import settings
 
-from tests import sampling, services
+from tests import dev_server, sampling, services
 from tests.browser import browser, chromium
 from tests.dev_server import temporal
 
@@ -155,12 +155,18 @@ def pytest_runtest_protocol(
     """
     done = yield
     if nextitem is None or nextitem.path != item.path:
+        dev_server.end_unless_used_by(nextitem)
         collected = pytest.CallInfo[None].from_call(lambda: collect_garbage(item.config), when="teardown")
         report = item.ihook.pytest_runtest_makereport(item=item, call=collected)
         if report.failed:
             item.ihook.pytest_runtest_logreport(report=report)
         gc.freeze()
     return done
+
+
+def pytest_sessionfinish() -> None:
+    """End what a run that was interrupted has left."""
+    dev_server.end_unless_used_by(None)
 
 
 def collect_garbage(config: pytest.Config) -> None:

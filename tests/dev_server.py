@@ -1,9 +1,12 @@
-"""Temporal's server for development: one for the tests of a process that do not end it or count its runs."""
+"""Temporal's server for development: one for the tests of a process that do not end it or count its runs.
+
+It ends with the last of several files that use it: a server without work takes a thirtieth of a core.
+"""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,13 +17,26 @@ if TYPE_CHECKING:
     from adk_fluent.backends.temporal.server import DevServer
 
 
-@pytest.fixture(scope="session")
-def temporal() -> Iterator[DevServer]:
+_running = ExitStack()
+_servers: list[DevServer] = []
+
+
+@pytest.fixture(scope="module")
+def temporal() -> DevServer:
     """Temporal's server, on a file."""
     from adk_fluent.backends.temporal.server import DevServer
 
-    with quick_folder() as folder, DevServer(folder / "runs.db") as server:
-        yield server
+    if not _servers:
+        folder = _running.enter_context(quick_folder())
+        _servers.append(_running.enter_context(DevServer(folder / "runs.db")))
+        _running.callback(_servers.clear)
+    return _servers[0]
+
+
+def end_unless_used_by(following: pytest.Item | None) -> None:
+    """End the server, unless the test that follows uses it."""
+    if "temporal" not in getattr(following, "fixturenames", ()):
+        _running.close()
 
 
 async def new_namespace(address: str) -> str:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tests.backends.temporal.engine import Workers
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def _thread(temporal: DevServer) -> Iterator[Workers]:
     from tests.backends.temporal.engine import Workers
 
