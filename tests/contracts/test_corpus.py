@@ -8,7 +8,7 @@ from typing import Annotated
 
 import pytest
 
-from adk_fluent import A, Agent, S
+from adk_fluent import A, Agent, S, contracts
 from adk_fluent.contracts import ContractIssue, ContractReport, Severity, check_all, issues
 from adk_fluent.errors import UnsupportedNodeError
 from adk_fluent.state import CapturedBy, StateSchema
@@ -73,14 +73,22 @@ def test_a_finding_says_where_and_what_to_do(case: Fault) -> None:
             assert issue.hint
 
 
+KINDS = {
+    name: kind.code
+    for name, kind in vars(issues).items()
+    if hasattr(kind, "code") and kind.__module__ == issues.__name__
+}
+"""The code of each kind of finding, by the name of its class."""
+
+
 def test_every_kind_of_finding_has_a_planted_fault() -> None:
     """No kind of finding exists that no faulty pipeline shows."""
-    kinds = {
-        kind.code
-        for kind in vars(issues).values()
-        if hasattr(kind, "code") and kind.__module__ == issues.__name__
-    }
-    assert kinds - {case.code for case in FAULTY} == set()
+    assert set(KINDS.values()) - {case.code for case in FAULTY} == set()
+
+
+def test_every_kind_of_finding_is_public() -> None:
+    """Each class of finding can be imported from `adk_fluent.contracts` by programs that filter a report."""
+    assert KINDS.keys() - set(dir(contracts)) == set()
 
 
 def test_every_kind_of_finding_has_a_section_in_the_documentation() -> None:

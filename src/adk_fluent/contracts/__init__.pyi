@@ -43,10 +43,12 @@ from adk_fluent.contracts.issues import DuplicateTool as DuplicateTool
 from adk_fluent.contracts.issues import EmptyComposite as EmptyComposite
 from adk_fluent.contracts.issues import EndlessTransfer as EndlessTransfer
 from adk_fluent.contracts.issues import FormattedKey as FormattedKey
+from adk_fluent.contracts.issues import GeminiTool as GeminiTool
 from adk_fluent.contracts.issues import InvalidName as InvalidName
 from adk_fluent.contracts.issues import InvalidOption as InvalidOption
 from adk_fluent.contracts.issues import LiteralPlaceholder as LiteralPlaceholder
 from adk_fluent.contracts.issues import LoopRunsToLimit as LoopRunsToLimit
+from adk_fluent.contracts.issues import MisnamedAgent as MisnamedAgent
 from adk_fluent.contracts.issues import MissingArtifact as MissingArtifact
 from adk_fluent.contracts.issues import MissingBudget as MissingBudget
 from adk_fluent.contracts.issues import MissingResource as MissingResource
@@ -73,6 +75,7 @@ from adk_fluent.contracts.issues import StreamingModelConflict as StreamingModel
 from adk_fluent.contracts.issues import StreamingRouteConflict as StreamingRouteConflict
 from adk_fluent.contracts.issues import StreamingSourceMissing as StreamingSourceMissing
 from adk_fluent.contracts.issues import TokenLimit as TokenLimit
+from adk_fluent.contracts.issues import ToolCombination as ToolCombination
 from adk_fluent.contracts.issues import ToolHistory as ToolHistory
 from adk_fluent.contracts.issues import TypeMismatch as TypeMismatch
 from adk_fluent.contracts.issues import UndescribedTool as UndescribedTool
