@@ -49,7 +49,7 @@ def gemini_tools(step: Step, given: Mapping[str, bool]) -> Iterator[ContractIssu
 
 def _of_others(step: Step) -> Iterator[ContractIssue]:
     """Report tools that only Gemini can run, if the agent's model is certainly another."""
-    for part, model in _run_by_gemini(step):
+    for part, model in run_by_gemini(step):
         if _is_of_another(model):
             yield issues.GeminiTool(
                 severity=Severity.ERROR,
@@ -60,11 +60,13 @@ def _of_others(step: Step) -> Iterator[ContractIssue]:
             )
 
 
-def _run_by_gemini(step: Step) -> list[tuple[object, str]]:
+def run_by_gemini(step: Step) -> list[tuple[object, str]]:
     """The tools of an agent that Gemini runs itself, each with the name of the model that gets it."""
     given = step.node.given
-    executor = given.get("code_executor")
-    tools = (*given.get("tools", ()), *([executor] if executor else ()))
+    tools, executor = given.get("tools", ()), given.get("code_executor")
+    if not (tools or executor):
+        return []
+    tools = (*tools, *([executor] if executor else ()))
     found = [part for tool in tools for part in innermost(tool) if _adk_classes(part) & _ONLY_GEMINI]
     if not found:
         return []
@@ -114,7 +116,7 @@ def _beside_functions(step: Step, given: Mapping[str, bool]) -> Iterator[Contrac
     targets = hand_over_targets(step)
     below = [one for one in step.children if one in targets and one.node.given.get("mode") not in _DELEGATED]
     functions = _functions(step, given)
-    for part, model in _run_by_gemini(step):
+    for part, model in run_by_gemini(step):
         version = _gemini_version(model)
         if not model or _is_of_another(model) or version >= 3 or getattr(part, _BYPASS, False):
             continue

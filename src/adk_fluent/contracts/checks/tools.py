@@ -17,7 +17,7 @@ from adk_fluent.analysis.plan import Step, at_most_three, hand_over_targets
 from adk_fluent.context.spec import Context
 from adk_fluent.contracts import issues
 from adk_fluent.contracts.checks.resources import declared_functions
-from adk_fluent.contracts.gemini_tools import gemini_tools
+from adk_fluent.contracts.gemini_tools import gemini_tools, run_by_gemini
 from adk_fluent.contracts.report import ContractIssue, Severity, built_in_checks, check
 from adk_fluent.ir.base import Node
 from adk_fluent.ir.execution import ByModel
@@ -41,7 +41,7 @@ def check_tool_contracts(root: object) -> list[ContractIssue]:
         *(
             issue
             for step in facts.steps
-            if isinstance(step.node.runs, ByModel)
+            if isinstance(step.node.runs, ByModel) and run_by_gemini(step)
             for issue in gemini_tools(step, _given_by_adk(step))
         ),
         *(_hidden_calls(listener, missed) for listener, missed in unseen_tool_calls(facts, with_tools)),
