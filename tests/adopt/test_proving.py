@@ -27,6 +27,7 @@ from adk_fluent.adopt.tool_stubs import StandingBackend, callable_tools, calls_o
 from adk_fluent.backends.stand_ins import in_form
 from adk_fluent.cli import convert as convert_module
 from adk_fluent.cli.convert import scripts
+from adk_fluent.debug import Recorder, ReplayerBackend
 from adk_fluent.ir.tools import loop_enders
 from adk_fluent.testing import mock_backend
 from tests.adopt.projects import look_up, shell
@@ -448,6 +449,19 @@ async def test_an_expression_shows_a_typed_answer_in_json() -> None:
         "'code': '12345678-1234-5678-1234-567812345678', 'trip': {'name': 'Ulm', 'start': None}, "
         "'trips': [{'name': 'Bonn', 'start': None}], 'note': None}"
     ) in shown
+
+
+@pytest.mark.filterwarnings("ignore:SequentialAgent is deprecated")
+async def test_a_typed_answer_of_an_adopted_agent_can_be_recorded_and_replayed() -> None:
+    """A recording holds JSON, and the replay gives the agent its Python values again."""
+    adopted, recorder = adopt(_showing(Order)), Recorder()
+    backend = mock_backend({"planner": ORDER, "writer": "ok"})
+    result = await adopted.run("go", backend=backend, middleware=[recorder])
+    recording = recorder.get_recording()
+    assert recording.state_snapshots[-1]["order"]["level"] == "high"
+    again = await adopted.run("go", backend=ReplayerBackend(recording))
+    assert (again.text, again.state) == (result.text, result.state)
+    assert again.state["order"]["level"] is Level.HIGH
 
 
 SETTING_UP = """\

@@ -35,21 +35,25 @@ _OTHERS: Final = frozenset(
 )
 """Prefixes, before the slash, of the models of other providers."""
 
+BuiltIn = list[tuple[object, str]]
+"""Tools that Gemini runs itself, each with the name of the model that gets it."""
 
-def gemini_tools(step: Step, given: Mapping[str, bool]) -> Iterator[ContractIssue]:
+
+def gemini_tools(step: Step, built_in: BuiltIn, given: Mapping[str, bool]) -> Iterator[ContractIssue]:
     """Report the tools of an agent that its model does not run, or not beside the functions that it gets.
 
     Args:
         step: the agent.
+        built_in: its tools that Gemini runs itself, of `run_by_gemini`.
         given: the functions that ADK itself offers to the model; false for one that it may offer.
     """
-    yield from _of_others(step)
-    yield from _beside_functions(step, given)
+    yield from _of_others(step, built_in)
+    yield from _beside_functions(step, built_in, given)
 
 
-def _of_others(step: Step) -> Iterator[ContractIssue]:
+def _of_others(step: Step, built_in: BuiltIn) -> Iterator[ContractIssue]:
     """Report tools that only Gemini can run, if the agent's model is certainly another."""
-    for part, model in run_by_gemini(step):
+    for part, model in built_in:
         if _is_of_another(model):
             yield issues.GeminiTool(
                 severity=Severity.ERROR,
@@ -60,7 +64,7 @@ def _of_others(step: Step) -> Iterator[ContractIssue]:
             )
 
 
-def run_by_gemini(step: Step) -> list[tuple[object, str]]:
+def run_by_gemini(step: Step) -> BuiltIn:
     """The tools of an agent that Gemini runs itself, each with the name of the model that gets it."""
     given = step.node.given
     tools, executor = given.get("tools", ()), given.get("code_executor")
@@ -111,12 +115,12 @@ _DELEGATED: Final = ("task", "single_turn")
 """The modes of sub-agents that ADK calls as tools, instead of handing over."""
 
 
-def _beside_functions(step: Step, given: Mapping[str, bool]) -> Iterator[ContractIssue]:
+def _beside_functions(step: Step, built_in: BuiltIn, given: Mapping[str, bool]) -> Iterator[ContractIssue]:
     """Report the first tool that Gemini itself runs, if its model takes no functions beside such tools."""
     targets = hand_over_targets(step)
     below = [one for one in step.children if one in targets and one.node.given.get("mode") not in _DELEGATED]
     functions = _functions(step, given)
-    for part, model in run_by_gemini(step):
+    for part, model in built_in:
         version = _gemini_version(model)
         if not model or _is_of_another(model) or version >= 3 or getattr(part, _BYPASS, False):
             continue

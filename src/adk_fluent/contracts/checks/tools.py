@@ -41,8 +41,8 @@ def check_tool_contracts(root: object) -> list[ContractIssue]:
         *(
             issue
             for step in facts.steps
-            if isinstance(step.node.runs, ByModel) and run_by_gemini(step)
-            for issue in gemini_tools(step, _given_by_adk(step))
+            if isinstance(step.node.runs, ByModel) and (built_in := run_by_gemini(step))
+            for issue in gemini_tools(step, built_in, _given_by_adk(step))
         ),
         *(_hidden_calls(listener, missed) for listener, missed in unseen_tool_calls(facts, with_tools)),
     ]

@@ -146,7 +146,7 @@ class Files:
         find = self._service().get_artifact_version
         try:
             told = await find(**self._place, filename=filename, version=version)
-        except NotImplementedError:  # ADK 1.x, inside an agent that is a tool
+        except NotImplementedError:  # by the artifact service inside an AgentTool, in ADK 1.x
             return None
         mime = None if told is None else told.mime_type
         return to_part(File(b"", mime)) if mime and mime != Mime.BYTES else None
